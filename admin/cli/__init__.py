@@ -1,0 +1,1 @@
+"""The commands of `floodmark` that administer a cluster, one module per noun."""

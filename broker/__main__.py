@@ -1,0 +1,21 @@
+"""`floodmark-broker` (`python -m broker`). There is no broker to run yet, and it says so."""
+
+import sys
+
+from floodmark.cli.guard import guarded
+from floodmark.errors import UserError
+
+
+def main() -> int:
+    return guarded("floodmark-broker", _run)
+
+
+def _run() -> int:
+    raise UserError(
+        "cannot start: the broker is not built yet",
+        "what works today is the library kafka_wire and 'floodmark version'",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
