@@ -75,6 +75,7 @@ class Cluster:
         self.errors: dict[str, ErrorCode] = {}
         self.finalized_features: dict[str, int] = {}
         self._names: dict[bytes, str] = {}
+        self._stale: set[str] = set()
         self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
 
     def update(self, response: MetadataResponse) -> None:
@@ -118,12 +119,12 @@ class Cluster:
     def has_topic_ids(self, names: Iterable[str]) -> bool:
         return all(self.topic_id(name) != ZERO_UUID for name in names)
 
-    def forget_topics(self, names: Iterable[str]) -> None:
-        """Drops what is known of topics, so that it is asked for again."""
-        for name in names:
-            topic = self.topics.pop(name, None)
-            if topic is not None and topic.topic_id is not None:
-                self._names.pop(topic.topic_id, None)
+    def mark_stale(self, names: Iterable[str]) -> None:
+        """What is known of these topics proved to be old: it is to be asked for again."""
+        self._stale.update(names)
+
+    def is_stale(self, name: str) -> bool:
+        return name in self._stale or name not in self.topics
 
     def coordinator(self, kind: CoordinatorType, key: str) -> int | None:
         node_id = self._coordinators.get((kind, key))
@@ -132,7 +133,7 @@ class Cluster:
     def set_coordinator(
         self, kind: CoordinatorType, key: str, *, node_id: int, address: Address
     ) -> None:
-        self.brokers.setdefault(node_id, address)
+        self.brokers[node_id] = address
         self._coordinators[kind, key] = node_id
 
     def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
@@ -141,8 +142,9 @@ class Cluster:
     def _update_topic(self, name: str, topic: MetadataResponseTopic) -> None:
         code = ErrorCode.of(topic.error_code)
         self.errors[name] = code
+        self._stale.discard(name)
         if code != ErrorCode.NONE:
-            self.forget_topics([name])
+            self._forget(name)
             return
         topic_id = topic.topic_id if topic.topic_id != ZERO_UUID else None
         known = self.topics.get(name)
@@ -164,6 +166,11 @@ class Cluster:
         )
         if topic_id is not None:
             self._names[topic_id] = name
+
+    def _forget(self, name: str) -> None:
+        topic = self.topics.pop(name, None)
+        if topic is not None and topic.topic_id is not None:
+            self._names.pop(topic.topic_id, None)
 
 
 def parse_bootstrap(servers: str | Sequence[str]) -> list[Address]:

@@ -80,6 +80,11 @@ class ConnectionCore:
         self._in_flight.append(waiting)
         return waiting, frame(parts)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request waits for an answer."""
+        return not self._in_flight
+
     def receive(self, chunk: Buffer) -> list[InFlight]:
         """The requests that `chunk` answers. Their records refer to `chunk`: do not reuse it."""
         try:

@@ -146,7 +146,7 @@ class ProducerCore:
                 transactional_id=transactions.transactional_id if transactions else None,
                 last_version=transactions.last_produce_version if transactions else LATEST,
             )
-        except (ClientError, KafkaError) as error:
+        except BaseException as error:
             self._failed(error)
             raise
         finally:
@@ -170,7 +170,7 @@ class ProducerCore:
                 yield from transactions.add_offsets(identity, group_id)
             self._groups.add(group_id)
             yield from transactions.commit_offsets(identity, group_id, offsets, member)
-        except (ClientError, KafkaError) as error:
+        except BaseException as error:
             self._failed(error)
             raise
 
@@ -207,11 +207,12 @@ class ProducerCore:
         if self._doubtful:
             yield from self.initialize()
 
-    def _failed(self, error: ClientError | KafkaError) -> None:
-        """What a failed write means for the next one."""
+    def _failed(self, error: BaseException) -> None:
+        """What a failed write means for the next one. A cancelled one may have been carried out."""
         answer = error if isinstance(error, KafkaError) else error.__cause__
         code = answer.code if isinstance(answer, KafkaError) else None
-        self._doubtful |= maybe_applied(error) or code in _LOST_TRACK
+        known = isinstance(error, ClientError | KafkaError) and not maybe_applied(error)
+        self._doubtful = self._doubtful or not known or code in _LOST_TRACK
         if self._transactions is not None:
             self.state = State.FENCED if code in _FENCING else State.ABORT_ONLY
         elif self._doubtful:

@@ -96,7 +96,7 @@ def call_leaders(
     """Sends each leader its share of the partitions, all at once, and collects the outcomes.
 
     `build` makes the request for one leader; its `node_id` is filled in here. Metadata that
-    proves to be old is forgotten, so that the next attempt asks again.
+    proves to be old is marked, so that the next attempt asks again.
     """
     yield from ensure_leaders(
         cluster,
@@ -122,7 +122,7 @@ def call_leaders(
             outcomes.update(dict.fromkeys(share, answer))
         else:
             outcomes.update(parse(answer, share))
-    cluster.forget_topics({t.topic for t, outcome in outcomes.items() if _is_stale(outcome)})
+    cluster.mark_stale(t.topic for t, outcome in outcomes.items() if _is_stale(outcome))
     return outcomes
 
 
@@ -192,6 +192,8 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartit
 
 
 def _has_leader(cluster: Cluster, target: TopicPartition) -> bool:
+    if cluster.is_stale(target.topic):
+        return False
     try:
         cluster.leader(target)
     except KafkaError:
