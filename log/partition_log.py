@@ -1,0 +1,582 @@
+"""The log of one partition: appended at the end, read anywhere, cut at both ends.
+
+Offsets of a log, each at or below the next one:
+
+    log start <= high watermark <= log end      what readers may see, what is there
+    log start <= recovery point <= log end      what was synced
+
+* As a leader it gives batches their offsets and its epoch; as a follower it takes them verbatim.
+* Nothing is acknowledged here. `durable_end_offset` says what may be: what was synced, or with
+  `log.flush.mode` os what was written.
+* A write that fails takes the log offline: nothing is appended any more, what was there can be
+  read. The same goes for a sync that fails, because nobody knows what reached the disk.
+* A truncation is synced before it returns: what was cut must not come back after a crash.
+
+Synchronous code over a file system; it starts no thread and reads no clock.
+"""
+
+from collections.abc import Callable, Iterator
+from enum import Enum, auto
+from typing import Final
+
+import msgspec
+
+from floodmark.invariant import invariant
+from kafka_wire.error_codes import ErrorCode, KafkaError
+from kafka_wire.records import (
+    BatchHeader,
+    TimestampType,
+    assign_offsets,
+    iter_batches,
+    iter_records,
+    parse_control_record,
+    parse_header,
+    set_max_timestamp,
+    validate_batch,
+    validate_produced_batch,
+)
+from kafka_wire.types import LeaderEpoch, Offset
+from log.config import LogConfig
+from log.epochs import EpochEnd, LeaderEpochs, encode_epochs
+from log.filesystem import File, FileSystem
+from log.flush import FlushTicket
+from log.lookup import TimedOffset, first_at_or_after, newest
+from log.names import SNAPSHOT, file_name
+from log.producer_snapshot import encode_snapshot
+from log.producer_state import ProducerState
+from log.replay import load_producers, replay
+from log.segment import Segment, SegmentSettings, Slice
+from log.segments import Segments
+from log.transaction_index import AbortedTransaction
+
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+"""Offsets in an index are relative to the segment's base offset and have 31 bits."""
+
+
+class Origin(Enum):
+    """Who sends a batch to the leader."""
+
+    CLIENT = auto()
+    COORDINATOR = auto()
+
+
+class Appended(msgspec.Struct, frozen=True, gc=False):
+    """Where a batch went."""
+
+    base_offset: Offset
+    last_offset: Offset
+    log_append_time_ms: int | None = None
+    is_duplicate: bool = False
+    """It was there already: these are the offsets that it got the first time."""
+
+
+class PartitionLog:
+    """See the module's docstring. `log.recovery.open_log` makes one from a directory."""
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        directory: str,
+        config: LogConfig,
+        *,
+        segments: Segments,
+        epochs: LeaderEpochs,
+        producers: ProducerState,
+        log_start_offset: Offset,
+        log_end_offset: Offset,
+        recovery_point: Offset,
+        unsynced: list[File],
+        before_truncation: Callable[[Offset], None] = lambda _: None,
+    ) -> None:
+        self.directory = directory
+        self.config = config
+        self.segments = segments
+        self.producers = producers
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.recovery_point = recovery_point
+        self.high_watermark = log_start_offset
+        self.failure: OSError | None = None
+        """Why the log is offline."""
+        self.epochs = epochs
+        self._filesystem = filesystem
+        self._before_truncation = before_truncation
+        self._settings = segment_settings(config)
+        self._epochs_changed = False
+        self._names_changed = bool(unsynced)
+        self._unsynced = unsynced
+        """Files of sealed segments, and snapshots, that were written since the last flush."""
+        self._ticket: FlushTicket | None = None
+        self._segment_begun_ms: int | None = None
+        self._known_end: tuple[Offset, Segment, int] | None = None
+
+    # ------------------------------------------------------------------------------ appending
+
+    def append_as_leader(
+        self,
+        batch: bytearray | memoryview,
+        *,
+        leader_epoch: LeaderEpoch,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+    ) -> Appended:
+        """Appends one batch; its offsets and epoch are written into `batch`."""
+        self._require_online()
+        if origin is Origin.CLIENT:
+            header = validate_produced_batch(batch)
+            if header.size_bytes > self.config.max_message_bytes:
+                raise KafkaError(
+                    ErrorCode.MESSAGE_TOO_LARGE,
+                    f"the batch has {header.size_bytes} bytes, "
+                    f"max.message.bytes is {self.config.max_message_bytes}",
+                )
+            known = self.producers.check(header)
+            if known is not None:
+                return Appended(known.first_offset, known.last_offset, None, True)
+        else:
+            header = validate_batch(batch)
+        append_time_ms = self._stamp_time(batch, header, now_ms)
+        assign_offsets(batch, base_offset=self.log_end_offset, leader_epoch=leader_epoch)
+        header = parse_header(batch)
+        if header.is_control:
+            self._check_marker(header, batch)
+        self._roll_if_due(header.size_bytes, header, now_ms)
+        self._write(batch, header)
+        self._note(batch, header)
+        return Appended(header.base_offset, header.last_offset, append_time_ms)
+
+    def append_as_follower(self, data: memoryview, *, now_ms: int) -> Offset:
+        """Appends the leader's batches verbatim; returns the new log end offset."""
+        self._require_online()
+        for header, batch in iter_batches(data):
+            validate_batch(batch)
+            latest = self.epochs.latest
+            if header.base_offset < self.log_end_offset or header.leader_epoch is None:
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_SERVER_ERROR,
+                    f"{self.directory}: the leader sent offset {header.base_offset}, "
+                    f"expected {self.log_end_offset}",
+                )
+            if latest is not None and header.leader_epoch < latest:
+                raise KafkaError(
+                    ErrorCode.FENCED_LEADER_EPOCH,
+                    f"{self.directory}: a batch of epoch {header.leader_epoch} after one of "
+                    f"{latest}",
+                )
+            self._roll_if_due(header.size_bytes, header, now_ms)
+            self._write(batch, header)
+            self._note(batch, header)
+        return self.log_end_offset
+
+    def begin_epoch(self, leader_epoch: LeaderEpoch) -> None:
+        """A new leader's epoch begins at the log's end, before anything is written in it."""
+        if self.epochs.assign(leader_epoch, self.log_end_offset):
+            self._epochs_changed = True
+
+    def write_staged(self) -> None:
+        """Hands small batches to the file system; the driver calls this once in a while."""
+        if self.failure is None:
+            try:
+                self.segments.active.write()
+            except OSError as error:
+                raise self._go_offline(error) from error
+
+    # -------------------------------------------------------------------------------- reading
+
+    def read(self, offset: Offset, *, max_bytes: int, end_offset: Offset) -> Slice | None:
+        """Whole batches from the one that holds `offset`, below `end_offset`; None at the end.
+
+        The first batch is there even if it is larger than `max_bytes`. It may begin below
+        `offset`: readers pass over what they did not ask for.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} is not within {self.log_start_offset} and {self.log_end_offset}",
+            )
+        if offset >= end_offset:
+            return None
+        for segment in self.segments.from_offset(offset):
+            if segment.base_offset >= end_offset:
+                return None
+            end_position = self._position_of_end(segment, end_offset)
+            found = segment.slice(offset, max_bytes=max_bytes, end_position=end_position)
+            if found is not None:
+                return found
+        return None
+
+    def offset_at(self, timestamp_ms: int, *, end_offset: Offset) -> TimedOffset | None:
+        """The first record below `end_offset` that is not older than a timestamp."""
+        return first_at_or_after(self.segments, timestamp_ms, self.log_start_offset, end_offset)
+
+    def newest_record(self, *, end_offset: Offset) -> TimedOffset | None:
+        """The first record below `end_offset` that has the largest timestamp there."""
+        return newest(self.segments, self.log_start_offset, end_offset)
+
+    def end_of_epoch(self, epoch: LeaderEpoch) -> EpochEnd | None:
+        """Where an epoch ends in this log; see `LeaderEpochs.end_of`."""
+        return self.epochs.end_of(epoch, self.log_end_offset)
+
+    def aborted_transactions(self, start: Offset, end: Offset) -> Iterator[AbortedTransaction]:
+        """The aborted transactions that reach into the offsets from `start` to `end`."""
+        for segment in self.segments.from_offset(start):
+            for aborted in segment.indexes.transactions.entries:
+                if aborted.last_offset >= start and aborted.first_offset < end:
+                    yield aborted
+                if aborted.last_stable_offset >= end:
+                    return
+
+    @property
+    def last_stable_offset(self) -> Offset:
+        """Up to here every transaction is decided, for good."""
+        unstable = self.producers.first_unstable_offset
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    @property
+    def durable_end_offset(self) -> Offset:
+        """What may be acknowledged, according to `log.flush.mode`."""
+        return self.recovery_point if self.config.flush_mode == "group" else self.log_end_offset
+
+    def set_high_watermark(self, high_watermark: Offset) -> None:
+        invariant(
+            self.log_start_offset <= high_watermark <= self.log_end_offset,
+            "the high watermark lies within the log",
+            high_watermark=high_watermark,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+        )
+        self.high_watermark = high_watermark
+        self.producers.on_high_watermark(high_watermark)
+
+    # ------------------------------------------------------------------------------- flushing
+
+    def prepare_flush(self) -> FlushTicket | None:
+        """A ticket for everything appended so far, or None if all of it is synced.
+
+        At most one ticket at a time: bring it back with `complete_flush` or `fail_flush`.
+        """
+        self._require_online()
+        invariant(self._ticket is None, "one flush at a time", directory=self.directory)
+        active = self.segments.active
+        try:
+            active.write()
+            files, self._unsynced = self._unsynced, []
+            if not active.is_synced:
+                files.append(active.file)
+                active.is_synced = True
+        except OSError as error:
+            raise self._go_offline(error) from error
+        if not files and not self._epochs_changed and not self._names_changed:
+            self.recovery_point = self.log_end_offset
+            return None
+        self._ticket = FlushTicket(
+            self._filesystem,
+            self.directory,
+            end_offset=self.log_end_offset,
+            files=files,
+            names=self._names_changed,
+            epochs=encode_epochs(self.epochs.entries) if self._epochs_changed else None,
+        )
+        self._epochs_changed = self._names_changed = False
+        return self._ticket
+
+    def complete_flush(self, ticket: FlushTicket) -> Offset:
+        """The ticket was run: returns the new recovery point."""
+        invariant(ticket is self._ticket, "a ticket is completed once, by its own log")
+        self._ticket = None
+        self.recovery_point = max(self.recovery_point, ticket.end_offset)
+        return self.recovery_point
+
+    def fail_flush(self, ticket: FlushTicket, error: OSError) -> KafkaError:
+        """The ticket could not be run: the log is offline from now on."""
+        invariant(ticket is self._ticket, "a ticket fails once, with its own log")
+        self._ticket = None
+        return self._go_offline(error)
+
+    def flush(self) -> Offset:
+        """Prepares, runs and completes a flush here and now."""
+        ticket = self.prepare_flush()
+        if ticket is not None:
+            try:
+                ticket.run()
+            except OSError as error:
+                raise self.fail_flush(ticket, error) from error
+            self.complete_flush(ticket)
+        return self.recovery_point
+
+    def close(self) -> None:
+        """Brings everything to disk, so that the next start need not look at the records."""
+        if self.failure is None:
+            try:
+                self.segments.active.seal()
+                self._unsynced += self.segments.active.indexes.files()
+                self._write_snapshot()
+            except OSError as error:
+                raise self._go_offline(error) from error
+            self.flush()
+        for segment in self.segments:
+            segment.forget_files()
+
+    # -------------------------------------------------------------------------------- cutting
+
+    def truncate_to(self, end_offset: Offset) -> None:
+        """Cuts everything from `end_offset` on; when this returns it will not come back."""
+        self._require_online()
+        if end_offset >= self.log_end_offset:
+            return
+        if end_offset <= self.segments.first.base_offset:
+            self.truncate_fully_and_start_at(end_offset)
+            return
+        try:
+            self._before_truncation(end_offset)
+            removed = False
+            while self.segments.active.base_offset >= end_offset:
+                self.segments.remove_last().remove()
+                removed = True
+            if removed:
+                # First the later segments, then the end of this one: never a hole between.
+                self._filesystem.sync_directory(self.directory)
+            active = self.segments.active
+            active.truncate(active.position_of(end_offset), end_offset)
+            active.file.sync()
+            active.is_synced = True
+            self._after_truncation(end_offset)
+        except OSError as error:
+            raise self._go_offline(error) from error
+
+    def truncate_fully_and_start_at(self, offset: Offset) -> None:
+        """Forgets all records; the next one gets `offset`."""
+        self._require_online()
+        try:
+            self._before_truncation(Offset(0))
+            while len(self.segments) > 1:
+                self.segments.remove_last().remove()
+            self.segments.first.remove()
+            self._filesystem.sync_directory(self.directory)
+            self.segments.reset(self._new_segment(offset))
+            self.log_start_offset = self.log_end_offset = offset
+            self._after_truncation(offset)
+        except OSError as error:
+            raise self._go_offline(error) from error
+
+    def advance_log_start(self, offset: Offset) -> int:
+        """Records below `offset` are gone (DeleteRecords); returns how many segments went."""
+        invariant(
+            offset <= self.high_watermark,
+            "only committed records are deleted",
+            offset=offset,
+            high_watermark=self.high_watermark,
+        )
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self._epochs_changed |= self.epochs.truncate_start(offset)
+        return self._remove_first_segments(lambda _, end: end <= self.log_start_offset)
+
+    def delete_expired(self, now_ms: int) -> int:
+        """Deletes segments that retention has no more use for; returns how many."""
+        if "delete" not in self.config.cleanup_policy:
+            return self._remove_first_segments(lambda _, end: end <= self.log_start_offset)
+        retention_ms, retention_bytes = self.config.retention_ms, self.config.retention_bytes
+        size_bytes = self.segments.size_bytes
+
+        def is_expired(segment: Segment, end: Offset) -> bool:
+            nonlocal size_bytes
+            if end <= self.log_start_offset:
+                return True
+            newest = segment.indexes.max_timestamp
+            too_old = (
+                retention_ms is not None
+                and newest is not None
+                and newest[0] < now_ms - retention_ms
+            )
+            too_much = (
+                retention_bytes is not None and size_bytes - segment.size_bytes >= retention_bytes
+            )
+            if too_old or too_much:
+                size_bytes -= segment.size_bytes
+                return True
+            return False
+
+        return self._remove_first_segments(is_expired)
+
+    def replace_segments(self, base_offsets: list[Offset]) -> None:
+        """Compaction has put one file in the place of these neighbouring segments."""
+        wanted = set(base_offsets)
+        old = [segment for segment in self.segments if segment.base_offset in wanted]
+        first = old[0]
+        size_bytes = self._filesystem.open(first.path()).size_bytes
+        new = Segment(
+            self._filesystem,
+            self.directory,
+            first.base_offset,
+            self._settings,
+            size_bytes=size_bytes,
+        )
+        self.segments.replace(old, new)
+        for segment in old:
+            segment.forget_files()
+        self._known_end = None
+
+    # ------------------------------------------------------------------------------ internals
+
+    def _stamp_time(
+        self, batch: bytearray | memoryview, header: BatchHeader, now_ms: int
+    ) -> int | None:
+        """Sets or checks the time of a client's batch; returns the broker's if it was set."""
+        if header.is_control:
+            return None
+        if self.config.uses_log_append_time:
+            set_max_timestamp(batch, TimestampType.LOG_APPEND_TIME, now_ms)
+            return now_ms
+        newest_ms = header.max_timestamp_ms
+        if newest_ms is None:
+            # Some clients leave it out. Without it nothing could be found by time.
+            times = [r.timestamp_ms for r in iter_records(batch) if r.timestamp_ms is not None]
+            if not times:
+                return None
+            newest_ms = max(times)
+            set_max_timestamp(batch, TimestampType.CREATE_TIME, newest_ms)
+        oldest_ms = newest_ms if header.base_timestamp_ms is None else header.base_timestamp_ms
+        if (
+            newest_ms > now_ms + self.config.message_timestamp_after_max_ms
+            or oldest_ms < now_ms - self.config.message_timestamp_before_max_ms
+        ):
+            raise KafkaError(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"timestamps from {oldest_ms} to {newest_ms} are too far from {now_ms}: see "
+                "message.timestamp.before.max.ms and message.timestamp.after.max.ms",
+            )
+        return None
+
+    def _check_marker(self, header: BatchHeader, batch: bytearray | memoryview) -> None:
+        for record in iter_records(batch):
+            marker = parse_control_record(record)
+            if marker is not None:
+                self.producers.check_marker(header, marker)
+
+    def _write(self, batch: bytearray | memoryview, header: BatchHeader) -> None:
+        try:
+            self.segments.active.append(batch, header)
+        except OSError as error:
+            raise self._go_offline(error) from error
+
+    def _note(self, batch: bytearray | memoryview, header: BatchHeader) -> None:
+        """Draws the consequences of a batch that is in the log."""
+        if header.leader_epoch is not None and header.leader_epoch != self.epochs.latest:
+            self._epochs_changed |= self.epochs.assign(header.leader_epoch, header.base_offset)
+        self.log_end_offset = header.next_offset
+        if header.producer_id is not None:
+            replay(self.producers, self.segments.active, header, batch)
+
+    def _roll_if_due(self, size_bytes: int, header: BatchHeader, now_ms: int) -> None:
+        active = self.segments.active
+        if active.size_bytes == 0:
+            self._segment_begun_ms = header.max_timestamp_ms or now_ms
+            return
+        if self._segment_begun_ms is None:
+            _, first = next(active.headers())
+            self._segment_begun_ms = first.max_timestamp_ms or now_ms
+        age_ms = (header.max_timestamp_ms or now_ms) - self._segment_begun_ms
+        if (
+            active.size_bytes + size_bytes > self.config.segment_bytes
+            or age_ms > self.config.segment_ms
+            or header.last_offset - active.base_offset > MAX_RELATIVE_OFFSET
+            or active.indexes.offsets.is_full
+        ):
+            self.roll()
+            self._segment_begun_ms = header.max_timestamp_ms or now_ms
+
+    def roll(self) -> None:
+        """Seals the active segment and begins a new one, with a snapshot of the producers."""
+        active = self.segments.active
+        if active.size_bytes == 0:
+            return
+        try:
+            active.seal()
+            self._unsynced += active.files()
+            active.is_synced = True
+            self._write_snapshot()
+            self.segments.append(self._new_segment(self.log_end_offset))
+        except OSError as error:
+            raise self._go_offline(error) from error
+
+    def _new_segment(self, base_offset: Offset) -> Segment:
+        segment = Segment(self._filesystem, self.directory, base_offset, self._settings)
+        self._unsynced.append(segment.file)
+        self._names_changed = True
+        return segment
+
+    def _write_snapshot(self) -> None:
+        path = f"{self.directory}/{file_name(self.log_end_offset, SNAPSHOT)}"
+        file = self._filesystem.open(path, create=True)
+        file.truncate(0)
+        file.append(encode_snapshot(self.producers))
+        self._unsynced.append(file)
+        self._names_changed = True
+
+    def _position_of_end(self, segment: Segment, end_offset: Offset) -> int:
+        """Where in a segment the offsets from `end_offset` on begin."""
+        if self.segments.end_of(segment, self.log_end_offset) <= end_offset:
+            return segment.size_bytes
+        known = self._known_end
+        if known is not None and known[0] == end_offset and known[1] is segment:
+            return known[2]
+        position = segment.position_of(end_offset)
+        self._known_end = (end_offset, segment, position)
+        return position
+
+    def _remove_first_segments(self, may_go: Callable[[Segment, Offset], bool]) -> int:
+        """Removes sealed segments from the start for as long as `may_go` allows it."""
+        removed = 0
+        try:
+            while len(self.segments) > 1:
+                segment = self.segments.first
+                end = self.segments.end_of(segment, self.log_end_offset)
+                if end > self.high_watermark or not may_go(segment, end):
+                    break
+                self.segments.remove_first()
+                self.log_start_offset = max(self.log_start_offset, end)
+                segment.remove()
+                self._remove_snapshot(segment.base_offset)
+                removed += 1
+            if removed:
+                self._epochs_changed |= self.epochs.truncate_start(self.log_start_offset)
+                self._known_end = None
+                self._filesystem.sync_directory(self.directory)
+        except OSError as error:
+            raise self._go_offline(error) from error
+        return removed
+
+    def _remove_snapshot(self, offset: Offset) -> None:
+        path = f"{self.directory}/{file_name(offset, SNAPSHOT)}"
+        if self._filesystem.exists(path):
+            self._filesystem.remove(path)
+
+    def _after_truncation(self, end_offset: Offset) -> None:
+        self.log_end_offset = end_offset
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self.high_watermark = min(max(self.high_watermark, self.log_start_offset), end_offset)
+        if self._ticket is not None:
+            self._ticket.end_offset = min(self._ticket.end_offset, end_offset)
+        self._known_end = None
+        self._segment_begun_ms = None
+        if self.epochs.truncate_end(end_offset):
+            self._epochs_changed = True
+        self.producers = load_producers(self._filesystem, self.directory, self.segments, end_offset)
+
+    def _require_online(self) -> None:
+        if self.failure is not None:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory} is offline: {self.failure}"
+            )
+
+    def _go_offline(self, error: OSError) -> KafkaError:
+        self.failure = error
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory} went offline: {error}")
+
+
+def segment_settings(config: LogConfig) -> SegmentSettings:
+    return SegmentSettings(
+        index_interval_bytes=config.index_interval_bytes,
+        max_index_bytes=config.segment_index_bytes,
+    )
