@@ -20,7 +20,7 @@ from kafka_wire.schema import (
     WireType,
     fields_of,
 )
-from kafka_wire.source import Source
+from kafka_wire.source import SHORT_ARRAY, Source
 from kafka_wire.types import Buffer
 from kafka_wire.varint import uvarint, write_tags
 
@@ -184,10 +184,14 @@ class _EncoderCompiler:
             self.source.line(f"out.append({size} + 1)")
         if kind == "records":
             # The lengths of most batches, in place: a call would cost more than the write.
-            self.source.line(f"elif {size} < 0x3FFF:")
-            self.source.line(f"    {size} += 1")
-            two = self.source.packer("BB")
-            self.source.line(f"    out += {two}({size} & 127 | 128, {size} >> 7)")
+            two, three = self.source.packer("BB"), self.source.packer("BBB")
+            with self.source.block(f"elif {size} < 0x3FFF"):
+                self.source.line(f"{size} += 1")
+                self.source.line(f"out += {two}({size} & 127 | 128, {size} >> 7)")
+            with self.source.block(f"elif {size} < 0x1FFFFF"):
+                self.source.line(f"{size} += 1")
+                digits = f"{size} & 127 | 128, {size} >> 7 & 127 | 128, {size} >> 14"
+                self.source.line(f"out += {three}({digits})")
         with self.source.block("else"):
             if kind == "string":
                 self.source.line(f"write_string_length(out, {size})")
@@ -243,7 +247,11 @@ class _EncoderCompiler:
         source.line(f"{count} = len({items})")
         self.length(count, "array")
         if isinstance(element, Fixed):
-            source.line(f"out += pack(f'>{{{count}}}{element.format}', *{items})")
+            packers = source.array_packers(element.format)
+            with source.block(f"if {count} <= {SHORT_ARRAY}"):
+                source.line(f"out += {packers}[{count}](*{items})")
+            with source.block("else"):
+                source.line(f"out += pack(f'>{{{count}}}{element.format}', *{items})")
             return
         item = source.name("item")
         with source.block(f"for {item} in {items}"):

@@ -16,7 +16,7 @@ import msgspec
 from kafka_wire.api_keys import ApiKey
 from kafka_wire.error_codes import ErrorCode
 from kafka_wire.errors import DecodeError, EncodeError, UnknownApiKeyError
-from kafka_wire.messages import REQUESTS, RESPONSES
+from kafka_wire.messages import REQUESTS, RESPONSES, ApiVersionsResponse
 from kafka_wire.schema import RawTaggedField, Request, Response
 from kafka_wire.types import Buffer
 from kafka_wire.varint import read_unknown_tags, write_tags
@@ -53,7 +53,7 @@ def request_header_version(api_key: int, api_version: int) -> int:
     request = REQUESTS.get(api_key)
     if request is None:
         raise UnknownApiKeyError(f"there is no request with API key {api_key} here")
-    return 2 if request.is_flexible(api_version) else 1
+    return 2 if api_version >= request.flexible_since else 1
 
 
 def response_header_version(api_key: int, api_version: int) -> int:
@@ -71,7 +71,7 @@ def encode_request_header(header: RequestHeader, header_version: int) -> bytearr
             client_id = None if header.client_id is None else header.client_id.encode()
             out += struct.pack(">h", -1 if client_id is None else len(client_id))
             out += client_id or b""
-    except struct.error as error:
+    except (struct.error, UnicodeEncodeError) as error:
         raise EncodeError(f"the request header does not fit its format: {error}") from error
     if header_version >= 2:
         write_tags(out, (), header.unknown_tagged_fields)
@@ -154,8 +154,19 @@ def encode_response(
     correlation_id: int,
     unknown_tagged_fields: tuple[RawTaggedField, ...] = (),
 ) -> list[Buffer]:
-    """A response with its header, as buffers: records are not copied."""
-    out = bytearray(_CORRELATION_ID.pack(correlation_id))
+    """A response with its header, as buffers: records are not copied.
+
+    An ApiVersions response that refuses the version of its request is in the oldest version,
+    whatever that version was: it is all that both sides can be sure of (KIP-511).
+    """
+    if isinstance(response, ApiVersionsResponse) and (
+        response.error_code == ErrorCode.UNSUPPORTED_VERSION
+    ):
+        api_version = 0
+    try:
+        out = bytearray(_CORRELATION_ID.pack(correlation_id))
+    except struct.error as error:
+        raise EncodeError(f"the response header does not fit its format: {error}") from error
     if response_header_version(response.api_key, api_version) >= 1:
         write_tags(out, (), unknown_tagged_fields)
     return [out, *response.encode_parts(api_version)]

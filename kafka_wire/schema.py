@@ -185,7 +185,7 @@ class RawTaggedField(NamedTuple):
 
 
 Decoder: TypeAlias = Callable[[Buffer, int, int], tuple[Any, int]]
-"""`(buffer, start, end) -> (message, position after it)`."""
+"""`(buffer, start, end) -> (message, position after it)`, where `end` is the buffer's length."""
 Encoder: TypeAlias = Callable[[Any], list[Buffer]]
 """`message -> buffers`, with records as buffers of their own."""
 

@@ -2,9 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from struct import Struct
 from types import CodeType
 from typing import Any
+
+SHORT_ARRAY = 16
+"""Arrays of up to so many numbers, such as replicas, have a `struct` that is made beforehand."""
 
 
 class Source:
@@ -48,6 +52,18 @@ class Source:
         self.constants[name] = Struct(">" + formats).unpack_from
         return name
 
+    def array_packers(self, code: str) -> str:
+        """A tuple: how to pack so many numbers, for every count of a short array."""
+        name = f"pack_array_{code}"
+        self.constants[name] = tuple(item.pack for item in _array_structs(code))
+        return name
+
+    def array_unpackers(self, code: str) -> str:
+        """A tuple: how to unpack so many numbers, for every count of a short array."""
+        name = f"unpack_array_{code}"
+        self.constants[name] = tuple(item.unpack_from for item in _array_structs(code))
+        return name
+
     @property
     def text(self) -> str:
         return "\n".join(self._lines) + "\n"
@@ -57,3 +73,8 @@ class Source:
         code: CodeType = compile(self.text, filename, "exec")
         exec(code, self.constants)
         return self.constants[name]
+
+
+@cache
+def _array_structs(code: str) -> tuple[Struct, ...]:
+    return tuple(Struct(f">{count}{code}") for count in range(SHORT_ARRAY + 1))

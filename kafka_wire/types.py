@@ -5,7 +5,7 @@ with the two swapped. As distinct types the type checker sees the difference; at
 cost nothing.
 """
 
-from typing import Final, NewType, TypeAlias
+from typing import Final, NamedTuple, NewType, TypeAlias
 
 Offset = NewType("Offset", int)
 """Position of a record in its partition."""
@@ -27,3 +27,13 @@ Sequence = NewType("Sequence", int)
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """Contiguous bytes; where a memoryview is passed its items must be single bytes."""
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
