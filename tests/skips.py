@@ -5,4 +5,9 @@ The key is a node id, or the beginning of one up to a `/`, `::` or `[`.
 
 from collections.abc import Mapping
 
-ALLOWED_SKIPS: Mapping[str, str] = {}
+ALLOWED_SKIPS: Mapping[str, str] = {
+    "tests/wire/test_kafka_schemas.py": (
+        "needs Kafka's schema files in TEST_SCHEMAS_DIR, which are no part of the repository;"
+        " the comparison with kio, which is generated from them, runs everywhere"
+    ),
+}
