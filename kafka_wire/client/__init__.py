@@ -13,7 +13,6 @@ from kafka_wire.client.cluster import (
     CoordinatorType,
     PartitionInfo,
     TopicInfo,
-    TopicPartition,
 )
 from kafka_wire.client.core import Settings
 from kafka_wire.client.errors import (
@@ -22,9 +21,12 @@ from kafka_wire.client.errors import (
     ClientStateError,
     ConnectError,
     ConnectionLostError,
+    NoCommonVersionError,
+    NotEncodableError,
     OutcomeUnknownError,
     ProtocolError,
     RequestTimedOutError,
+    UnroutableError,
     maybe_applied,
 )
 from kafka_wire.client.fetching import AbortedTransaction, Fetched, FetchLimits, IsolationLevel
@@ -39,6 +41,7 @@ from kafka_wire.client.offsets import (
 )
 from kafka_wire.client.producing import ACKS_ALL, Produced
 from kafka_wire.client.steps import ONCE, Retry
+from kafka_wire.types import TopicPartition
 
 __all__ = [
     "ACKS_ALL",
@@ -65,6 +68,8 @@ __all__ = [
     "GroupMember",
     "IsolationLevel",
     "Membership",
+    "NoCommonVersionError",
+    "NotEncodableError",
     "OffsetAt",
     "OutcomeUnknownError",
     "PartitionInfo",
@@ -78,5 +83,6 @@ __all__ = [
     "Subscription",
     "TopicInfo",
     "TopicPartition",
+    "UnroutableError",
     "maybe_applied",
 ]

@@ -9,7 +9,6 @@ from kafka_wire.client.asyncio_driver import AsyncioDriver
 from kafka_wire.client.cluster import (
     Cluster,
     CoordinatorType,
-    TopicPartition,
     parse_bootstrap,
 )
 from kafka_wire.client.core import (
@@ -34,7 +33,7 @@ from kafka_wire.client.steps import (
 )
 from kafka_wire.records import BatchBuilder
 from kafka_wire.schema import Request, Response
-from kafka_wire.types import Buffer, Offset
+from kafka_wire.types import Buffer, Offset, TopicPartition
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Response)

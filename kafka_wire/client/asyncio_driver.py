@@ -7,10 +7,12 @@ import socket
 import ssl
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any, TypeVar, cast
 
 from kafka_wire.client.cluster import Address, Cluster
 from kafka_wire.client.connection import (
+    CONNECT_FAILURES,
     NEGOTIATION_ROUNDS,
     ConnectionCore,
     InFlight,
@@ -25,6 +27,7 @@ from kafka_wire.client.errors import (
     ProtocolError,
     RequestTimedOutError,
 )
+from kafka_wire.client.sockets import has_unread
 from kafka_wire.client.steps import (
     Answer,
     Call,
@@ -35,7 +38,7 @@ from kafka_wire.client.steps import (
     Wish,
     expect,
 )
-from kafka_wire.errors import UnsupportedVersionError
+from kafka_wire.error_codes import KafkaError
 from kafka_wire.messages import ApiVersionsResponse
 from kafka_wire.schema import LATEST, Request, Response
 
@@ -69,18 +72,19 @@ class AsyncioDriver:
         """Carries out what a step wishes for, until it returns."""
         outcome: Any = None
         failure: BaseException | None = None
-        while True:
-            try:
-                wish = step.send(outcome) if failure is None else step.throw(failure)
-            except StopIteration as done:
-                result: T = done.value
-                return result
-            outcome, failure = None, None
-            try:
-                outcome = await self._grant(wish)
-            except BaseException as error:  # noqa: BLE001 - it is thrown into the step
-                # The step decides; what it does not handle it raises again, and ends in order.
-                failure = error
+        with closing(step):
+            while True:
+                try:
+                    wish = step.send(outcome) if failure is None else step.throw(failure)
+                except StopIteration as done:
+                    result: T = done.value
+                    return result
+                outcome, failure = None, None
+                try:
+                    outcome = await self._grant(wish)
+                except BaseException as error:  # noqa: BLE001 - it is thrown into the step
+                    # The step decides; what it does not handle it raises again, and ends in order.
+                    failure = error
 
     async def _grant(self, wish: Wish) -> Any:
         match wish:
@@ -96,7 +100,7 @@ class AsyncioDriver:
     async def _answer(self, wish: Call) -> Answer:
         try:
             return await self._call(wish)
-        except (ClientError, UnsupportedVersionError) as error:
+        except ClientError as error:
             return error
 
     async def _call(self, wish: Call) -> Response | None:
@@ -125,18 +129,24 @@ class AsyncioDriver:
             if connection.is_open:
                 return connection
         reasons = []
-        for address in dict.fromkeys([*self.cluster.brokers.values(), *self.cluster.bootstrap]):
+        for address in self.cluster.addresses():
             try:
                 return await self._open(address, deadline)
             except ConnectError as error:
                 reasons.append(str(error))
+                if time.monotonic() > deadline:
+                    break
         raise ConnectError("no broker can be reached: " + "; ".join(reasons))
 
     async def _open(self, address: Address, deadline: float) -> "_Connection":
         """One connection per address: tasks that want it at the same time wait for the same."""
+        if self._closed:
+            raise ClientClosedError("the client is closed")
         known = self._connections.get(address)
-        if known is not None and known.is_open:
-            return known
+        if known is not None:
+            if known.is_open:
+                return known
+            known.close(ConnectionLostError(f"{address} closed the connection"))
         attempt = self._connecting.get(address)
         if attempt is None:
             attempt = asyncio.create_task(self._connect(address))
@@ -146,9 +156,11 @@ class AsyncioDriver:
             async with asyncio.timeout(deadline - time.monotonic()):
                 return await asyncio.shield(attempt)
         except TimeoutError:
+            self.cluster.mark_unreachable(address)
             raise ConnectError(f"cannot connect to {address} in time") from None
         except asyncio.CancelledError:
-            if attempt.cancelled():
+            task = asyncio.current_task()
+            if attempt.cancelled() and not (task and task.cancelling()):
                 raise ClientClosedError("the client was closed") from None
             raise
 
@@ -160,14 +172,14 @@ class AsyncioDriver:
                 connection = await _open_transport(address, self._settings, self._tls)
         except TimeoutError:
             raise ConnectError(f"{address} does not answer within {timeout_ms} ms") from None
-        except OSError as error:
+        except CONNECT_FAILURES as error:
             raise ConnectError(f"cannot connect to {address}: {error}") from error
         try:
             await connection.negotiate(deadline)
         except BaseException as error:
             connection.close(ConnectError(f"no agreement with {address}"))
             await connection.closed
-            if isinstance(error, ClientError):
+            if isinstance(error, ClientError | KafkaError):
                 # Whatever happened, no request of the caller's was sent.
                 raise ConnectError(f"no agreement with {address}: {error}") from error
             raise
@@ -175,10 +187,17 @@ class AsyncioDriver:
 
     def _connected(self, address: Address, attempt: "asyncio.Task[_Connection]") -> None:
         del self._connecting[address]
-        if not attempt.cancelled() and attempt.exception() is None:
-            connection = attempt.result()
-            self.cluster.finalized_features = connection.core.finalized_features
-            self._connections[address] = connection
+        if attempt.cancelled():
+            return
+        if attempt.exception() is not None:
+            self.cluster.mark_unreachable(address)
+            return
+        connection = attempt.result()
+        self.cluster.mark_reachable(address)
+        self.cluster.update_features(
+            connection.core.finalized_features, epoch=connection.core.finalized_features_epoch
+        )
+        self._connections[address] = connection
 
 
 class _Connection(asyncio.Protocol):
@@ -191,13 +210,17 @@ class _Connection(asyncio.Protocol):
         )
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.Transport | None = None
+        self._file_number = -1
         self._writable = asyncio.Event()
         self._failure: ClientError | None = None
         self._answers: dict[InFlight, asyncio.Future[Response]] = {}
 
     @property
     def is_open(self) -> bool:
-        return self._transport is not None and self._failure is None
+        """Whether a request may be sent; the loop may not have seen yet that the broker closed."""
+        if self._transport is None or self._failure is not None:
+            return False
+        return not (self.core.is_idle and has_unread(self._file_number))
 
     async def call(
         self, request: Request, *, first_version: int, last_version: int, deadline: float
@@ -205,7 +228,9 @@ class _Connection(asyncio.Protocol):
         """Sends a request and waits for its answer; None if none will come."""
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
-                await self._writable.wait()
+                # Whoever was woken before may have filled the buffer again.
+                while not self._writable.is_set():
+                    await self._writable.wait()
                 answer = self._send(request, first_version, last_version)
                 return None if answer is None else await answer
         except TimeoutError:
@@ -239,6 +264,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not every loop's transports are subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
+        self._file_number = transport.get_extra_info("socket").fileno()
         self._writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -249,15 +275,13 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            answered = self.core.receive(data)
+            for waiting in self.core.receive(data):
+                answer = self._answers.pop(waiting, None)
+                # A caller that was cancelled waits no more.
+                if answer is not None and not answer.done() and waiting.response is not None:
+                    answer.set_result(waiting.response)
         except ProtocolError as error:
             self.close(error)
-            return
-        for waiting in answered:
-            answer = self._answers.pop(waiting, None)
-            # A caller that was cancelled waits no more.
-            if answer is not None and not answer.done() and waiting.response is not None:
-                answer.set_result(waiting.response)
 
     def pause_writing(self) -> None:
         self._writable.clear()

@@ -1,11 +1,11 @@
 """Runs steps with plain sockets: the IO of the blocking client."""
 
-import select
 import socket
 import ssl
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, TypeVar
 
 from kafka_wire.client.cluster import (
@@ -13,6 +13,7 @@ from kafka_wire.client.cluster import (
     Cluster,
 )
 from kafka_wire.client.connection import (
+    CONNECT_FAILURES,
     NEGOTIATION_ROUNDS,
     ConnectionCore,
     InFlight,
@@ -29,6 +30,7 @@ from kafka_wire.client.errors import (
     ProtocolError,
     RequestTimedOutError,
 )
+from kafka_wire.client.sockets import has_unread
 from kafka_wire.client.steps import (
     Answer,
     Call,
@@ -39,7 +41,7 @@ from kafka_wire.client.steps import (
     Wish,
     expect,
 )
-from kafka_wire.errors import UnsupportedVersionError
+from kafka_wire.error_codes import KafkaError
 from kafka_wire.messages import ApiVersionsResponse
 from kafka_wire.schema import LATEST, Request, Response
 
@@ -70,18 +72,20 @@ class BlockingDriver:
         """Carries out what a step wishes for, until it returns."""
         outcome: Any = None
         failure: BaseException | None = None
-        while True:
-            try:
-                wish = step.send(outcome) if failure is None else step.throw(failure)
-            except StopIteration as done:
-                result: T = done.value
-                return result
-            outcome, failure = None, None
-            try:
-                outcome = self._grant(wish)
-            except BaseException as error:  # noqa: BLE001 - it is thrown into the step
-                # The step decides; what it does not handle it raises again, and ends in order.
-                failure = error
+        # An interrupt between two wishes must end the step, too.
+        with closing(step):
+            while True:
+                try:
+                    wish = step.send(outcome) if failure is None else step.throw(failure)
+                except StopIteration as done:
+                    result: T = done.value
+                    return result
+                outcome, failure = None, None
+                try:
+                    outcome = self._grant(wish)
+                except BaseException as error:  # noqa: BLE001 - it is thrown into the step
+                    # The step decides; what it does not handle it raises again, and ends in order.
+                    failure = error
 
     def _grant(self, wish: Wish) -> Any:
         match wish:
@@ -102,27 +106,33 @@ class BlockingDriver:
         """Sends all requests, then waits for all responses."""
         answers: list[Answer] = []
         sent: list[tuple[int, _Connection, InFlight, float]] = []
-        for index, wish in enumerate(calls):
-            deadline = time.monotonic() + wish.timeout_ms / 1000
-            answers.append(None)
-            try:
-                connection = self._connection(wish.node_id, deadline)
-                waiting = connection.send(
-                    wish.request,
-                    first_version=wish.first_version,
-                    last_version=wish.last_version,
-                    deadline=deadline,
-                )
-            except (ClientError, UnsupportedVersionError) as error:
-                answers[index] = error
-            else:
-                if waiting is not None:
-                    sent.append((index, connection, waiting, deadline))
-        for index, connection, waiting, deadline in sent:
-            try:
-                answers[index] = connection.receive(waiting, deadline)
-            except ClientError as error:
-                answers[index] = error
+        try:
+            for index, wish in enumerate(calls):
+                deadline = time.monotonic() + wish.timeout_ms / 1000
+                answers.append(None)
+                try:
+                    connection = self._connection(wish.node_id, deadline)
+                    waiting = connection.send(
+                        wish.request,
+                        first_version=wish.first_version,
+                        last_version=wish.last_version,
+                        deadline=deadline,
+                    )
+                except ClientError as error:
+                    answers[index] = error
+                else:
+                    if waiting is not None:
+                        sent.append((index, connection, waiting, deadline))
+            for index, connection, waiting, deadline in sent:
+                try:
+                    answers[index] = connection.receive(waiting, deadline)
+                except ClientError as error:
+                    answers[index] = error
+        except BaseException:
+            # Nobody will read the other answers.
+            for _, connection, _, _ in sent:
+                connection.close()
+            raise
         return answers
 
     def _connection(self, node_id: int | None, deadline: float) -> "_Connection":
@@ -141,11 +151,13 @@ class BlockingDriver:
             if not connection.is_stale:
                 return connection
         reasons = []
-        for address in dict.fromkeys([*self.cluster.brokers.values(), *self.cluster.bootstrap]):
+        for address in self.cluster.addresses():
             try:
                 return self._open(address, deadline)
             except ConnectError as error:
                 reasons.append(str(error))
+                if time.monotonic() > deadline:
+                    break
         raise ConnectError("no broker can be reached: " + "; ".join(reasons))
 
     def _open(self, address: Address, deadline: float) -> "_Connection":
@@ -155,8 +167,15 @@ class BlockingDriver:
                 return known
             del self._connections[address]
             known.close()
-        connection = _Connection(address, self._settings, self._tls, deadline)
-        self.cluster.finalized_features = connection.core.finalized_features
+        try:
+            connection = _Connection(address, self._settings, self._tls, deadline)
+        except ConnectError:
+            self.cluster.mark_unreachable(address)
+            raise
+        self.cluster.mark_reachable(address)
+        self.cluster.update_features(
+            connection.core.finalized_features, epoch=connection.core.finalized_features_epoch
+        )
         self._connections[address] = connection
         return connection
 
@@ -174,13 +193,13 @@ class _Connection:
         deadline = min(deadline, time.monotonic() + settings.connect_timeout_ms / 1000)
         try:
             self._socket = _connect(address, tls, deadline)
-        except OSError as error:
+        except CONNECT_FAILURES as error:
             raise ConnectError(f"cannot connect to {address}: {error}") from error
         try:
             self._negotiate(deadline)
         except BaseException as error:
             self.close()
-            if isinstance(error, ClientError):
+            if isinstance(error, ClientError | KafkaError):
                 # Whatever happened, no request of the caller's was sent.
                 raise ConnectError(f"no agreement with {address}: {error}") from error
             raise
@@ -193,11 +212,7 @@ class _Connection:
         """
         if self._socket.fileno() == CLOSED:
             return True
-        if not self.core.is_idle:
-            return False
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        return bool(poll.poll(0))
+        return self.core.is_idle and has_unread(self._socket.fileno())
 
     def close(self) -> None:
         self._socket.close()
@@ -221,7 +236,7 @@ class _Connection:
                 chunk = self._socket.recv(RECEIVE_BYTES)
                 if not chunk:
                     raise ConnectionLostError(f"{self.address} closed the connection")
-                self.core.receive(chunk)
+                deque(self.core.receive(chunk), maxlen=0)
         return waiting.response
 
     @contextmanager
@@ -258,6 +273,7 @@ def _connect(address: Address, tls: ssl.SSLContext | None, deadline: float) -> s
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is None:
             return plain
+        plain.settimeout(_seconds_until(deadline))
         return tls.wrap_socket(plain, server_hostname=address.host)
     except BaseException:
         plain.close()

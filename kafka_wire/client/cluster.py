@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
+from ipaddress import IPv6Address
 from typing import NamedTuple
 
 import msgspec
 
-from kafka_wire.error_codes import ErrorCode, KafkaError
+from kafka_wire.client.errors import UnroutableError
+from kafka_wire.error_codes import ErrorCode
 from kafka_wire.messages import MetadataResponse
 from kafka_wire.messages.metadata import MetadataResponseTopic
 from kafka_wire.schema import ZERO_UUID
-from kafka_wire.types import LeaderEpoch
+from kafka_wire.types import LeaderEpoch, TopicPartition
 
 DEFAULT_PORT = 9092
 
@@ -23,16 +25,6 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-class TopicPartition(NamedTuple):
-    """A partition of a topic."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 class CoordinatorType(IntEnum):
@@ -74,8 +66,11 @@ class Cluster:
         self.topics: dict[str, TopicInfo] = {}
         self.errors: dict[str, ErrorCode] = {}
         self.finalized_features: dict[str, int] = {}
+        self._finalized_features_epoch = -1
         self._names: dict[bytes, str] = {}
+        self._forgotten: dict[str, TopicInfo] = {}
         self._stale: set[str] = set()
+        self._unreachable: dict[Address, None] = {}
         self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
 
     def update(self, response: MetadataResponse) -> None:
@@ -88,24 +83,43 @@ class Cluster:
             if topic.name is not None:
                 self._update_topic(topic.name, topic)
 
+    def addresses(self) -> list[Address]:
+        """Whom to ask when any broker will do; who did not answer lately comes last."""
+        known = dict.fromkeys([*self.brokers.values(), *self.bootstrap])
+        last = [address for address in self._unreachable if address in known]
+        return [address for address in known if address not in self._unreachable] + last
+
+    def mark_unreachable(self, address: Address) -> None:
+        self._unreachable.pop(address, None)
+        self._unreachable[address] = None
+
+    def mark_reachable(self, address: Address) -> None:
+        self._unreachable.pop(address, None)
+
+    def update_features(self, features: Mapping[str, int], *, epoch: int) -> None:
+        """Takes a broker's finalized features, unless another broker knew newer ones (KIP-584)."""
+        if epoch >= self._finalized_features_epoch:
+            self.finalized_features = dict(features)
+            self._finalized_features_epoch = epoch
+
     def leader(self, target: TopicPartition) -> tuple[int, LeaderEpoch | None]:
-        """The leader's node id and epoch; a `KafkaError` says why there is none."""
+        """The leader's node id and epoch; an `UnroutableError` says why there is none."""
         topic = self.topic(target.topic)
         partition = topic.partitions.get(target.partition)
         if partition is None:
-            raise KafkaError(
+            raise UnroutableError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"topic {target.topic} has {len(topic.partitions)} partitions, not {target}",
             )
         if partition.leader_id is None or partition.leader_id not in self.brokers:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{target} has no leader now")
+            raise UnroutableError(ErrorCode.LEADER_NOT_AVAILABLE, f"{target} has no leader now")
         return partition.leader_id, partition.leader_epoch
 
     def topic(self, name: str) -> TopicInfo:
         found = self.topics.get(name)
         if found is None:
             code = self.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            raise KafkaError(code, f"no metadata for topic {name!r}")
+            raise UnroutableError(code, f"no metadata for topic {name!r}")
         return found
 
     def topic_id(self, name: str) -> bytes:
@@ -147,10 +161,16 @@ class Cluster:
             self._forget(name)
             return
         topic_id = topic.topic_id if topic.topic_id != ZERO_UUID else None
-        known = self.topics.get(name)
-        same_topic = known is not None and known.topic_id == topic_id
-        old = known.partitions if known is not None and same_topic else {}
-        partitions = {}
+        known = self.topics.get(name) or self._forgotten.get(name)
+        old: Mapping[int, PartitionInfo] = {}
+        if known is not None and known.topic_id in (None, topic_id):
+            old = known.partitions
+        elif known is not None and topic_id is None:
+            # An old broker, which knows no ids.
+            topic_id, old = known.topic_id, known.partitions
+        # Otherwise the topic was deleted and made anew: the epochs of the old one say nothing.
+        self._forget(name)
+        partitions = dict(old)  # A topic never has fewer partitions than before.
         for item in topic.partitions:
             info = PartitionInfo(
                 leader_id=item.leader_id if item.leader_id >= 0 else None,
@@ -161,6 +181,7 @@ class Cluster:
                 error=ErrorCode.of(item.error_code),
             )
             partitions[item.partition_index] = _newer(old.get(item.partition_index), info)
+        self._forgotten.pop(name, None)
         self.topics[name] = TopicInfo(
             name=name, topic_id=topic_id, is_internal=topic.is_internal, partitions=partitions
         )
@@ -171,6 +192,8 @@ class Cluster:
         topic = self.topics.pop(name, None)
         if topic is not None and topic.topic_id is not None:
             self._names.pop(topic.topic_id, None)
+            # A broker that is behind may still tell of its older epochs.
+            self._forgotten[name] = topic
 
 
 def parse_bootstrap(servers: str | Sequence[str]) -> list[Address]:
@@ -188,8 +211,15 @@ def _parse_address(text: str) -> Address:
         host, port = text, str(DEFAULT_PORT)
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError(f"{text!r} is not an address: write host:port, or [address]:port for IPv6")
+    try:
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise ValueError("a host and a port from 1 to 65535 are needed")
+        if ":" in host:
+            IPv6Address(host)
+    except ValueError as error:
+        raise ValueError(
+            f"{text!r} is not an address: write host:port, or [address]:port for IPv6 ({error})"
+        ) from None
     return Address(host, int(port))
 
 

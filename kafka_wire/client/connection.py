@@ -7,16 +7,27 @@ not know that version answers in version 0 with the range that it knows (KIP-511
 """
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Final
 
 from kafka_wire import __version__
 from kafka_wire.api_keys import ApiKey
-from kafka_wire.client.errors import ClientStateError, ProtocolError
+from kafka_wire.client.errors import (
+    ClientStateError,
+    NoCommonVersionError,
+    NotEncodableError,
+    ProtocolError,
+)
 from kafka_wire.error_codes import ErrorCode, KafkaError
-from kafka_wire.errors import UnsupportedVersionError, WireError
+from kafka_wire.errors import DecodeError, EncodeError, WireError
 from kafka_wire.framing import FrameReader, frame
 from kafka_wire.messages import ApiVersionsRequest, ApiVersionsResponse, ProduceRequest
-from kafka_wire.protocol import decode_response, encode_request
+from kafka_wire.protocol import (
+    ResponseHeader,
+    decode_response,
+    decode_response_header,
+    encode_request,
+)
 from kafka_wire.schema import LATEST, Request, Response, Versions
 from kafka_wire.types import Buffer
 
@@ -29,6 +40,10 @@ NEGOTIATION_ROUNDS: Final = 2
 """ApiVersions in our newest version, and once more in the newest that the broker knows."""
 
 CLIENT_SOFTWARE_NAME: Final = "floodmark"
+
+
+CONNECT_FAILURES: Final = (OSError, ValueError, OverflowError)
+"""What is raised for an address where nobody answers, or that cannot be one."""
 
 
 class InFlight:
@@ -49,6 +64,7 @@ class ConnectionCore:
     def __init__(self, *, client_id: str, max_frame_bytes: int) -> None:
         self.api_versions: dict[int, Versions] = {}
         self.finalized_features: dict[str, int] = {}
+        self.finalized_features_epoch = -1
         self._client_id = client_id
         self._frames = FrameReader(max_frame_bytes)
         self._in_flight: deque[InFlight] = deque()
@@ -65,30 +81,39 @@ class ConnectionCore:
         if len(self._in_flight) >= MAX_IN_FLIGHT:
             raise ClientStateError(f"{MAX_IN_FLIGHT} requests wait for answers: wait for some")
         correlation_id = self._next_correlation_id
+        try:
+            parts = frame(
+                encode_request(
+                    request,
+                    api_version=version,
+                    correlation_id=correlation_id,
+                    client_id=self._client_id,
+                )
+            )
+        except EncodeError as error:
+            raise NotEncodableError(f"the request cannot be written: {error}") from error
         self._next_correlation_id = (correlation_id + 1) & _MAX_CORRELATION_ID
-        parts = encode_request(
-            request,
-            api_version=version,
-            correlation_id=correlation_id,
-            client_id=self._client_id,
-        )
         if isinstance(request, ProduceRequest) and request.acks == 0:
-            return None, frame(parts)
+            return None, parts
         waiting = InFlight(
             api_key=request.api_key, api_version=version, correlation_id=correlation_id
         )
         self._in_flight.append(waiting)
-        return waiting, frame(parts)
+        return waiting, parts
 
     @property
     def is_idle(self) -> bool:
         """Whether no request waits for an answer."""
         return not self._in_flight
 
-    def receive(self, chunk: Buffer) -> list[InFlight]:
-        """The requests that `chunk` answers. Their records refer to `chunk`: do not reuse it."""
+    def receive(self, chunk: Buffer) -> Iterator[InFlight]:
+        """The requests that `chunk` answers, up to an answer that cannot be read.
+
+        Their records refer to `chunk`: do not reuse it.
+        """
         try:
-            return [self._answered(response_frame) for response_frame in self._frames.feed(chunk)]
+            for response_frame in self._frames.feed(chunk):
+                yield self._answered(response_frame)
         except WireError as error:
             raise ProtocolError(f"the broker sent something unreadable: {error}") from error
 
@@ -99,11 +124,11 @@ class ConnectionCore:
         theirs = self.api_versions.get(request.api_key)
         name = type(request).__name__
         if theirs is None:
-            raise UnsupportedVersionError(f"the broker does not know {name}")
+            raise NoCommonVersionError(f"the broker does not know {name}")
         first = max(ours.first, theirs.first, first_version)
         last = min(ours.last, theirs.last, last_version)
         if first > last:
-            raise UnsupportedVersionError(
+            raise NoCommonVersionError(
                 f"no common version of {name}: the broker has {theirs.first} to {theirs.last}, "
                 f"wanted is {max(ours.first, first_version)} to {min(ours.last, last_version)}"
             )
@@ -114,7 +139,8 @@ class ConnectionCore:
         offered = {item.api_key: item for item in response.api_keys}
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             known = offered.get(ApiKey.API_VERSIONS)
-            return 0 if known is None else min(known.max_version, ApiVersionsRequest.versions.last)
+            last = 0 if known is None else known.max_version
+            return max(0, min(last, ApiVersionsRequest.versions.last))
         if response.error_code != ErrorCode.NONE:
             raise KafkaError(ErrorCode.of(response.error_code), "the broker refused ApiVersions")
         self.api_versions = {
@@ -123,21 +149,41 @@ class ConnectionCore:
         self.finalized_features = {
             feature.name: feature.max_version_level for feature in response.finalized_features
         }
+        self.finalized_features_epoch = response.finalized_features_epoch
         return None
 
     def _answered(self, response_frame: memoryview) -> InFlight:
         if not self._in_flight:
             raise ProtocolError("the broker answered a request that was never sent")
         waiting = self._in_flight.popleft()
-        header, waiting.response = decode_response(
-            response_frame, api_key=waiting.api_key, api_version=waiting.api_version
-        )
+        try:
+            header, waiting.response = decode_response(
+                response_frame, api_key=waiting.api_key, api_version=waiting.api_version
+            )
+        except WireError:
+            if waiting.api_key != ApiKey.API_VERSIONS:
+                raise
+            header, waiting.response = _refused_api_versions(response_frame)
         if header.correlation_id != waiting.correlation_id:
             raise ProtocolError(
                 f"the broker answered request {header.correlation_id}, "
                 f"request {waiting.correlation_id} is next"
             )
         return waiting
+
+
+def _refused_api_versions(
+    response_frame: memoryview,
+) -> tuple[ResponseHeader, ApiVersionsResponse]:
+    """An answer that begins like a refusal of our version, and goes on in a version of its own.
+
+    librdkafka's mock cluster answers so; it is then asked in version 0, which everybody knows.
+    """
+    header, position = decode_response_header(response_frame, 0)
+    code = int.from_bytes(response_frame[position : position + 2], "big", signed=True)
+    if code != ErrorCode.UNSUPPORTED_VERSION:
+        raise DecodeError("the answer to ApiVersions is in no version that we know")
+    return header, ApiVersionsResponse(error_code=code, api_keys=[])
 
 
 def api_versions_request() -> ApiVersionsRequest:

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from kafka_wire.client.cluster import Cluster, CoordinatorType, TopicPartition
+from kafka_wire.client.cluster import Cluster, CoordinatorType
 from kafka_wire.client.fetching import Fetched, FetchLimits, IsolationLevel, fetch
 from kafka_wire.client.group import GroupMemberCore, Subscription
 from kafka_wire.client.offsets import (
@@ -21,11 +21,11 @@ from kafka_wire.client.offsets import (
 )
 from kafka_wire.client.producer import ProducerCore
 from kafka_wire.client.producing import ACKS_ALL, Produced, produce, produce_all
-from kafka_wire.client.routing import Outcome, at_coordinator, refresh
+from kafka_wire.client.routing import Outcome, at_coordinator, before_sending, refresh
 from kafka_wire.client.steps import ONCE, Retry, Step, call, retrying
 from kafka_wire.framing import DEFAULT_MAX_FRAME_BYTES
 from kafka_wire.schema import Request, Response
-from kafka_wire.types import Buffer, Offset
+from kafka_wire.types import Buffer, Offset, TopicPartition
 
 R = TypeVar("R", bound=Response)
 
@@ -65,10 +65,10 @@ class ClientCore:
 
         def attempt() -> Step[R]:
             if node_id is not None and node_id not in self.cluster.brokers:
-                yield from self.refresh_metadata(())
+                yield from before_sending(self.refresh_metadata(()))
             return (yield from call(request, response_type, node_id=node_id, timeout_ms=timeout_ms))
 
-        return (yield from retrying(attempt, retry, repeatable=False))
+        return (yield from retrying(attempt, retry, repeatable=False, is_write=True))
 
     def request_coordinator(
         self,
@@ -93,6 +93,7 @@ class ClientCore:
                 retry,
                 timeout_ms=timeout_ms,
                 repeatable=False,
+                is_write=True,
             )
         )
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from kafka_wire.client.cluster import Cluster, TopicPartition
+from kafka_wire.client.cluster import Cluster
 from kafka_wire.client.errors import ProtocolError
 from kafka_wire.client.routing import Outcome, by_topic, call_leaders
 from kafka_wire.client.steps import Call, Step, expect
@@ -21,7 +21,7 @@ from kafka_wire.records import (
     parse_control_record,
 )
 from kafka_wire.schema import LATEST, Response
-from kafka_wire.types import LeaderEpoch, Offset, ProducerId
+from kafka_wire.types import LeaderEpoch, Offset, ProducerId, TopicPartition
 
 LAST_VERSION_WITH_NAMES: Final = 12
 NO_EPOCH: Final = -1
@@ -108,6 +108,7 @@ def fetch(
 ) -> Step[dict[TopicPartition, Outcome[Fetched]]]:
     """Fetches from each position, a request per leader, without a fetch session."""
     epochs: dict[TopicPartition, LeaderEpoch | None] = {}
+    names: dict[bytes, str] = {}
 
     def build(share: list[TopicPartition]) -> Call:
         epochs.update({target: cluster.leader(target)[1] for target in share})
@@ -127,6 +128,7 @@ def fetch(
             )
             for topic, targets in by_topic(share).items()
         ]
+        names.update((topic.topic_id, topic.topic) for topic in topics)
         request = FetchRequest(
             max_wait_ms=limits.max_wait_ms,
             min_bytes=limits.min_bytes,
@@ -154,9 +156,9 @@ def fetch(
         unanswered = ProtocolError("the Fetch response leaves this partition out")
         outcomes: dict[TopicPartition, Outcome[Fetched]] = dict.fromkeys(share, unanswered)
         for topic in answer.responses:
-            name = topic.topic or cluster.topic_name(topic.topic_id)
+            name = topic.topic or names.get(topic.topic_id, "")
             for item in topic.partitions:
-                target = TopicPartition(name or "", item.partition_index)
+                target = TopicPartition(name, item.partition_index)
                 if target in outcomes:
                     outcomes[target] = _outcome(item, positions[target], epochs[target])
         return outcomes

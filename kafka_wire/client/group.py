@@ -11,24 +11,28 @@ The member has no thread. Whoever owns it calls `heartbeat` in time, and is told
     OUT --heartbeat, epoch 0--> IN --fenced or unknown--> OUT
     IN --leave--> LEFT
 
-What the broker has heard of the member is not known after a failed heartbeat, so the one that
-follows repeats everything.
+What the broker has heard of the member is not known after a failed attempt, and neither is what
+it has answered, so the one that follows repeats everything, and is answered with everything.
+
+Partitions are told apart by their topics' ids: one of a topic that was deleted and made anew is
+revoked and assigned at once, and is another one.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
-from kafka_wire.client.cluster import Cluster, CoordinatorType, TopicPartition
-from kafka_wire.client.errors import ClientError, ClientStateError
+from kafka_wire.client.cluster import Cluster, CoordinatorType
+from kafka_wire.client.errors import ClientStateError
 from kafka_wire.client.offsets import Membership
-from kafka_wire.client.routing import at_coordinator, by_topic, refresh, refresh_by_id
-from kafka_wire.client.steps import Now, Retry, Step, call
+from kafka_wire.client.routing import at_coordinator, refresh_by_id
+from kafka_wire.client.steps import Now, Retry, Step, call, group_by
 from kafka_wire.error_codes import ErrorCode, KafkaError
 from kafka_wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kafka_wire.messages.consumer_group_heartbeat import TopicPartitions
+from kafka_wire.types import TopicPartition
 
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
@@ -37,6 +41,9 @@ STATIC_LEAVE_EPOCH: Final = -2
 
 FIRST_VERSION: Final = 1
 """From here on the member chooses its id, so a join that is repeated makes no second member."""
+
+PartitionId: TypeAlias = tuple[bytes, int]
+"""A partition by its topic's id, as the broker names it."""
 
 _EXPELLED: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
 
@@ -62,7 +69,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rebalance(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of what a member owns."""
+    """A change of what a member owns: first these are revoked, then those are assigned."""
 
     revoked: frozenset[TopicPartition] = frozenset()
     assigned: frozenset[TopicPartition] = frozenset()
@@ -84,19 +91,27 @@ class GroupMemberCore:
     ) -> None:
         self.state = State.OUT
         self.group_id = group_id
-        self.owned: frozenset[TopicPartition] = frozenset()
         self.heartbeat_due_ms = 0
         """When the next heartbeat is due, on the clock that the driver reads."""
         self._cluster = cluster
         self._subscription = subscription
         self._member_id = member_id
         self._epoch = JOIN_EPOCH
-        self._target: dict[bytes, list[int]] | None = None
-        """The assignment as the broker sent it, until it has become `owned`."""
-        self._confirmed: frozenset[TopicPartition] | None = None
+        self._owned: dict[PartitionId, TopicPartition] = {}
+        self._target: frozenset[PartitionId] | None = None
+        """The assignment as the broker sent it, until all of it is owned."""
+        self._confirmed: frozenset[PartitionId] | None = None
         """What the broker has heard that the member owns; None if that is not known."""
+        self._heartbeat_under_way = False
+        self._is_known = False
+        """Whether the broker may have heard of the member since it last joined or left."""
         self._timeout_ms = timeout_ms
         self._retry = retry
+
+    @property
+    def owned(self) -> frozenset[TopicPartition]:
+        """What may be read now."""
+        return frozenset(self._owned.values())
 
     @property
     def membership(self) -> Membership:
@@ -114,22 +129,24 @@ class GroupMemberCore:
         now_ms = yield Now()
         if not force and now_ms < self.heartbeat_due_ms:
             return None
-        yield from self._ensure_topic_ids()
+        if self._heartbeat_under_way:
+            raise ClientStateError("a heartbeat is under way: wait for it, and for what it says")
+        self._heartbeat_under_way = True
         try:
-            response = yield from self._send(self._request())
+            response = yield from self._send(self._request)
+            return (yield from self._accept(response))
         except KafkaError as error:
-            self._confirmed = None
             if error.code in _EXPELLED:
                 return self._lose_everything()
             raise
-        except ClientError:
-            self._confirmed = None
-            raise
-        return (yield from self._accept(response))
+        finally:
+            self._heartbeat_under_way = False
 
     def leave(self) -> Step[None]:
         """Leaves the group at once, so that its partitions need not wait for a timeout."""
-        if self.state is State.IN:
+        if self._heartbeat_under_way:
+            raise ClientStateError("a heartbeat is under way: wait for it, or cancel it")
+        if self._is_known:
             static = self._subscription.instance_id is not None
             request = ConsumerGroupHeartbeatRequest(
                 group_id=self.group_id,
@@ -138,18 +155,19 @@ class GroupMemberCore:
                 instance_id=self._subscription.instance_id,
             )
             try:
-                yield from self._send(request)
+                yield from self._send(lambda: request)
             except KafkaError as error:
                 if error.code not in _EXPELLED:
                     raise
         self.state = State.LEFT
-        self.owned = frozenset()
+        self._is_known = False
+        self._owned = {}
 
     def _request(self) -> ConsumerGroupHeartbeatRequest:
         """Everything for a join and after a failure, else only what the broker does not know."""
         wanted = self._subscription
         everything = self._confirmed is None
-        changed = self._confirmed != self.owned
+        changed = self._confirmed != self._owned.keys()
         return ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
             member_id=self._member_id,
@@ -160,11 +178,16 @@ class GroupMemberCore:
             subscribed_topic_names=list(wanted.topics) if everything else None,
             subscribed_topic_regex=wanted.topic_pattern if everything else None,
             server_assignor=wanted.server_assignor if everything else None,
-            topic_partitions=self._on_the_wire(self.owned) if changed else None,
+            topic_partitions=_on_the_wire(self._owned) if changed else None,
         )
 
-    def _send(self, request: ConsumerGroupHeartbeatRequest) -> Step[ConsumerGroupHeartbeatResponse]:
+    def _send(
+        self, build: Callable[[], ConsumerGroupHeartbeatRequest]
+    ) -> Step[ConsumerGroupHeartbeatResponse]:
         def attempt(node_id: int) -> Step[ConsumerGroupHeartbeatResponse]:
+            request = build()
+            confirmed, self._confirmed = frozenset(self._owned), None
+            self._is_known = True
             response = yield from call(
                 request,
                 ConsumerGroupHeartbeatResponse,
@@ -174,6 +197,7 @@ class GroupMemberCore:
             )
             if response.error_code:
                 raise KafkaError(ErrorCode.of(response.error_code), response.error_message)
+            self._confirmed = confirmed
             return response
 
         return (
@@ -192,57 +216,57 @@ class GroupMemberCore:
         now_ms = yield Now()
         self.state = State.IN
         self._epoch = response.member_epoch
-        self._confirmed = self.owned
         self.heartbeat_due_ms = now_ms + response.heartbeat_interval_ms
         if response.assignment is not None:
-            self._target = {
-                item.topic_id: item.partitions for item in response.assignment.topic_partitions
-            }
+            self._target = frozenset(
+                (item.topic_id, partition)
+                for item in response.assignment.topic_partitions
+                for partition in item.partitions
+            )
         if self._target is None:
             return None
         owned = yield from self._resolve(self._target)
-        change = Rebalance(revoked=self.owned - owned, assigned=owned - self.owned)
-        if not change.revoked and not change.assigned:
+        revoked = [name for key, name in self._owned.items() if key not in owned]
+        assigned = [name for key, name in owned.items() if key not in self._owned]
+        self._owned = owned
+        if not revoked and not assigned:
             return None
-        self.owned = owned
         self.heartbeat_due_ms = now_ms
-        return change
+        return Rebalance(revoked=frozenset(revoked), assigned=frozenset(assigned))
 
-    def _resolve(self, target: dict[bytes, list[int]]) -> Step[frozenset[TopicPartition]]:
+    def _resolve(self, target: frozenset[PartitionId]) -> Step[dict[PartitionId, TopicPartition]]:
         """The partitions by name. One whose topic is not known yet is taken up later."""
-        unknown = [t for t in target if self._cluster.topic_name(t) is None]
+        names = {key[0]: name.topic for key, name in self._owned.items()}
+        wanted = sorted({topic_id for topic_id, _ in target} - names.keys())
+        unknown = [t for t in wanted if self._cluster.topic_name(t) is None]
         if unknown:
             yield from refresh_by_id(self._cluster, unknown, timeout_ms=self._timeout_ms)
-        names = {topic_id: self._cluster.topic_name(topic_id) for topic_id in target}
-        if None not in names.values():
+        for topic_id in wanted:
+            name = self._cluster.topic_name(topic_id)
+            if name is not None:
+                names[topic_id] = name
+        resolved = {
+            (topic_id, partition): TopicPartition(names[topic_id], partition)
+            for topic_id, partition in sorted(target)
+            if topic_id in names
+        }
+        if len(resolved) == len(target):
             self._target = None
-        return frozenset(
-            TopicPartition(name, partition)
-            for topic_id, name in names.items()
-            if name is not None
-            for partition in target[topic_id]
-        )
+        return resolved
 
     def _lose_everything(self) -> Rebalance:
         lost = self.owned
         self.state = State.OUT
-        self.owned = frozenset()
+        self._is_known = False
+        self._owned = {}
         self._epoch = JOIN_EPOCH
         self._target = None
         self.heartbeat_due_ms = 0
         return Rebalance(revoked=lost, lost=True)
 
-    def _ensure_topic_ids(self) -> Step[None]:
-        """The ids of owned topics may have been forgotten with their metadata."""
-        topics: Collection[str] = by_topic(self.owned)
-        if not self._cluster.has_topic_ids(topics):
-            yield from refresh(self._cluster, topics, timeout_ms=self._timeout_ms)
 
-    def _on_the_wire(self, partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
-        return [
-            TopicPartitions(
-                topic_id=self._cluster.topic_id(topic),
-                partitions=[target.partition for target in targets],
-            )
-            for topic, targets in by_topic(sorted(partitions)).items()
-        ]
+def _on_the_wire(owned: Mapping[PartitionId, TopicPartition]) -> list[TopicPartitions]:
+    return [
+        TopicPartitions(topic_id=topic_id, partitions=[partition for _, partition in keys])
+        for topic_id, keys in group_by(sorted(owned), lambda key: key[0]).items()
+    ]

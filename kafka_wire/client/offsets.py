@@ -1,15 +1,15 @@
 """Offsets: where a log begins and ends, and where a group stands in it."""
 
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
-from kafka_wire.client.cluster import Cluster, CoordinatorType, TopicPartition
-from kafka_wire.client.errors import ProtocolError
+from kafka_wire.client.cluster import Cluster, CoordinatorType
+from kafka_wire.client.errors import OutcomeUnknownError, ProtocolError, maybe_applied
 from kafka_wire.client.fetching import IsolationLevel
 from kafka_wire.client.routing import Outcome, at_coordinator, by_topic, call_leaders
-from kafka_wire.client.steps import ONCE, Call, Retry, Step, call, expect
+from kafka_wire.client.steps import ONCE, Call, Retry, Step, call, expect, expect_all, only
 from kafka_wire.error_codes import ErrorCode, KafkaError
 from kafka_wire.errors import UnsupportedVersionError
 from kafka_wire.messages import (
@@ -37,7 +37,7 @@ from kafka_wire.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
 )
 from kafka_wire.schema import Response
-from kafka_wire.types import LeaderEpoch, Offset
+from kafka_wire.types import LeaderEpoch, Offset, TopicPartition
 
 LATEST_OFFSET: Final = -1
 EARLIEST_OFFSET: Final = -2
@@ -74,6 +74,8 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ANYBODY: Final = Membership()
+
+_Fetched: TypeAlias = OffsetFetchResponsePartition | OffsetFetchResponsePartitions
 
 
 def list_offsets(
@@ -116,7 +118,9 @@ def list_offsets(
         outcomes: dict[TopicPartition, Outcome[OffsetAt]] = dict.fromkeys(share, unanswered)
         for topic in expect(response, ListOffsetsResponse).topics:
             for item in topic.partitions:
-                outcomes[TopicPartition(topic.name, item.partition_index)] = _offset_at(item)
+                target = TopicPartition(topic.name, item.partition_index)
+                if target in outcomes:
+                    outcomes[target] = _offset_at(item)
         return outcomes
 
     return (
@@ -133,7 +137,9 @@ def commit_offsets(
     timeout_ms: int,
     retry: Retry = ONCE,
 ) -> Step[None]:
-    """Commits a group's positions, all of them or none: the first error is raised."""
+    """Commits a group's positions. A broker may refuse one and take another (a topic that does
+    not exist, metadata that is too large): then the outcome of the whole is unknown.
+    """
     request = OffsetCommitRequest(
         group_id=group_id,
         generation_id_or_member_epoch=member.epoch,
@@ -164,9 +170,13 @@ def commit_offsets(
             timeout_ms=timeout_ms,
             last_version=LAST_COMMIT_VERSION_WITH_NAMES,
         )
-        for topic in response.topics:
-            for item in topic.partitions:
-                _raise_for(item.error_code, f"{topic.name}-{item.partition_index}")
+        codes = {
+            TopicPartition(topic.name, item.partition_index): item.error_code
+            for topic in response.topics
+            for item in topic.partitions
+        }
+        expect_all(offsets, codes)
+        _raise_refusal(codes)
 
     yield from at_coordinator(
         cluster,
@@ -176,6 +186,7 @@ def commit_offsets(
         retry,
         timeout_ms=timeout_ms,
         repeatable=True,
+        is_write=True,
     )
 
 
@@ -197,6 +208,7 @@ def committed_offsets(
     topics = by_topic(partitions)
 
     def attempt(node_id: int) -> Step[dict[TopicPartition, Committed | None]]:
+        found: list[tuple[str, _Fetched]]
         try:
             response = yield from call(
                 _batched_request(group_id, topics, member, require_stable=require_stable),
@@ -206,10 +218,9 @@ def committed_offsets(
                 first_version=8,
                 last_version=LAST_COMMIT_VERSION_WITH_NAMES,
             )
-            (group,) = response.groups
+            group = only(response.groups, "group")
             _raise_for(group.error_code, group_id)
             found = [(topic.name, item) for topic in group.topics for item in topic.partitions]
-            return {TopicPartition(name, i.partition_index): _committed(i) for name, i in found}
         except UnsupportedVersionError:
             response = yield from call(
                 _single_request(group_id, topics, require_stable=require_stable),
@@ -220,11 +231,10 @@ def committed_offsets(
                 last_version=7,
             )
             _raise_for(response.error_code, group_id)
-            return {
-                TopicPartition(topic.name, item.partition_index): _committed(item)
-                for topic in response.topics
-                for item in topic.partitions
-            }
+            found = [(topic.name, item) for topic in response.topics for item in topic.partitions]
+        committed = {TopicPartition(name, i.partition_index): _committed(i) for name, i in found}
+        expect_all(partitions, committed)
+        return committed
 
     return (
         yield from at_coordinator(
@@ -269,9 +279,7 @@ def _single_request(
     return OffsetFetchRequest(group_id=group_id, topics=wanted, require_stable=require_stable)
 
 
-def _committed(
-    item: OffsetFetchResponsePartition | OffsetFetchResponsePartitions,
-) -> Committed | None:
+def _committed(item: _Fetched) -> Committed | None:
     _raise_for(item.error_code, f"partition {item.partition_index}")
     if item.committed_offset < 0:
         return None
@@ -290,6 +298,16 @@ def _offset_at(item: ListOffsetsPartitionResponse) -> OffsetAt | KafkaError:
         timestamp_ms=item.timestamp if item.timestamp >= 0 else None,
         leader_epoch=_epoch(item.leader_epoch),
     )
+
+
+def _raise_refusal(codes: Mapping[TopicPartition, int]) -> None:
+    refused = [KafkaError(ErrorCode.of(code), str(t)) for t, code in codes.items() if code]
+    if not refused:
+        return
+    error = max(refused, key=maybe_applied)
+    if len(refused) == len(codes) or maybe_applied(error):
+        raise error
+    raise OutcomeUnknownError(f"some of the offsets were committed, others not: {error}") from error
 
 
 def _raise_for(error_code: int, what: str) -> None:

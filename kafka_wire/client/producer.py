@@ -8,22 +8,30 @@ sequence until its outcome is known, and only then the next one may follow.
     READY --doubt--> DOUBTFUL --initialize--> READY
     IN_TRANSACTION --failure--> ABORT_ONLY
     IN_TRANSACTION, ABORT_ONLY --abort--> ABORTING --> READY
+    READY, DOUBTFUL --initialize, failed--> UNINITIALIZED
     any --fenced--> FENCED
 
 * A doubt is a batch whose outcome is still unknown when its time is over: nobody knows whether
   its sequence is taken. A new batch with the same sequence could pass for the old one and be
   acknowledged without being written, so a new id or epoch has to come first, in which
-  sequences begin at 0 (KIP-360).
+  sequences begin at 0 (KIP-360). The end of a transaction sees to that itself, if it can;
+  otherwise it leaves the producer UNINITIALIZED.
 * COMMITTING and ABORTING last until the coordinator has answered. If it does not, the call may
-  be repeated, but the decision may not be changed.
+  be repeated, but the decision may not be changed, unless it surely was not heard.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import Enum, auto
 from typing import Final
 
-from kafka_wire.client.cluster import Cluster, TopicPartition
-from kafka_wire.client.errors import ClientError, ClientStateError, maybe_applied
+from kafka_wire.client.cluster import Cluster
+from kafka_wire.client.errors import (
+    ClientError,
+    ClientStateError,
+    ProtocolError,
+    maybe_applied,
+)
 from kafka_wire.client.offsets import ANYBODY, Committed, Membership
 from kafka_wire.client.producing import Produced, produce
 from kafka_wire.client.steps import Retry, Step
@@ -35,19 +43,17 @@ from kafka_wire.client.transactions import (
 from kafka_wire.error_codes import ErrorCode, KafkaError
 from kafka_wire.records import BatchBuilder, ProducerStamp
 from kafka_wire.schema import LATEST
-from kafka_wire.types import Sequence
+from kafka_wire.types import Sequence, TopicPartition
 
 _SEQUENCE_MASK: Final = 2**31 - 1
 """After the largest int32 sequences continue at 0."""
 
 _FENCING: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
-_LOST_TRACK: Final = frozenset(
-    {
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ErrorCode.UNKNOWN_PRODUCER_ID,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-    }
-)
+_LOST_TRACK: Final = _FENCING | {
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+}
 """Refusals that show that the broker's idea of the sequences is not ours."""
 
 
@@ -93,7 +99,7 @@ class ProducerCore:
         self._timeout_ms = timeout_ms
         self._retry = retry
         self._sequences: dict[TopicPartition, int] = {}
-        self._in_flight: set[TopicPartition] = set()
+        self._under_way: set[TopicPartition | str] = set()
         self._partitions: set[TopicPartition] = set()
         self._groups: set[str] = set()
         self._doubtful = False
@@ -101,18 +107,14 @@ class ProducerCore:
     def initialize(self) -> Step[None]:
         """Gets an id and an epoch; with a transactional id, fences its former owner."""
         self._require(State.UNINITIALIZED, State.READY, State.DOUBTFUL)
-        self._require_idle("initialize")
-        if self._transactions is None:
-            identity = yield from init_idempotent(timeout_ms=self._timeout_ms, retry=self._retry)
-        else:
-            identity = yield from self._transactions.init(self.identity)
-        self._take(identity)
-        self.state = State.READY
+        with self._busy("initialize()", alone=True):
+            yield from self._renew()
 
     def begin(self) -> None:
         """Begins a transaction; the brokers hear of it with the first write."""
-        self._transactional()
+        transactions = self._transactional()
         self._require(State.READY)
+        transactions.begin()
         self._partitions.clear()
         self._groups.clear()
         self.state = State.IN_TRANSACTION
@@ -124,35 +126,32 @@ class ProducerCore:
         """
         transactions = self._transactions
         self._require(State.READY if transactions is None else State.IN_TRANSACTION)
-        if target in self._in_flight:
-            raise ClientStateError(f"an append to {target} is under way: wait for it")
-        self._in_flight.add(target)
-        try:
-            if transactions is not None:
-                yield from self._join(transactions, target)
+        with self._busy(target):
             sequence = self._sequences.get(target, 0)
+            next_sequence = (sequence + records.records_count) & _SEQUENCE_MASK
             batch = records.build(
                 producer=self._stamp(Sequence(sequence)),
                 is_transactional=transactions is not None,
             )
-            produced = yield from produce(
-                self._cluster,
-                target,
-                batch,
-                ack_timeout_ms=self._ack_timeout_ms,
-                timeout_ms=self._timeout_ms,
-                retry=self._retry,
-                repeatable=True,
-                transactional_id=transactions.transactional_id if transactions else None,
-                last_version=transactions.last_produce_version if transactions else LATEST,
-            )
-        except BaseException as error:
-            self._failed(error)
-            raise
-        finally:
-            self._in_flight.discard(target)
-        self._sequences[target] = (sequence + records.records_count) & _SEQUENCE_MASK
-        return produced
+            try:
+                if transactions is not None:
+                    yield from self._join(transactions, target)
+                produced = yield from produce(
+                    self._cluster,
+                    target,
+                    batch,
+                    ack_timeout_ms=self._ack_timeout_ms,
+                    timeout_ms=self._timeout_ms,
+                    retry=self._retry,
+                    repeatable=True,
+                    transactional_id=transactions.transactional_id if transactions else None,
+                    last_version=transactions.last_produce_version if transactions else LATEST,
+                )
+            except BaseException as error:
+                self._failed(error)
+                raise
+            self._sequences[target] = next_sequence
+            return produced
 
     def commit_offsets(
         self,
@@ -165,58 +164,90 @@ class ProducerCore:
         transactions = self._transactional()
         self._require(State.IN_TRANSACTION)
         identity = self._identity()
-        try:
-            if not transactions.implicit and group_id not in self._groups:
-                yield from transactions.add_offsets(identity, group_id)
-            self._groups.add(group_id)
-            yield from transactions.commit_offsets(identity, group_id, offsets, member)
-        except BaseException as error:
-            self._failed(error)
-            raise
+        with self._busy(f"commit_offsets({group_id!r})"):
+            try:
+                if not transactions.implicit and group_id not in self._groups:
+                    yield from transactions.add_offsets(identity, group_id)
+                self._groups.add(group_id)
+                yield from transactions.commit_offsets(identity, group_id, offsets, member)
+            except BaseException as error:
+                self._failed(error)
+                raise
 
     def commit(self) -> Step[None]:
         """Commits the transaction: when this returns, all of it is decided to be visible."""
         self._require(State.IN_TRANSACTION, State.COMMITTING)
-        self._require_idle("commit")
-        yield from self._end(committed=True)
+        with self._busy("commit()", alone=True):
+            yield from self._end(State.COMMITTING)
 
     def abort(self) -> Step[None]:
         """Aborts the transaction: readers of committed records will see none of it."""
         self._require(State.IN_TRANSACTION, State.ABORT_ONLY, State.ABORTING)
-        self._require_idle("abort")
-        yield from self._end(committed=False)
+        with self._busy("abort()", alone=True):
+            yield from self._end(State.ABORTING)
 
     def _join(self, transactions: TransactionRequests, target: TopicPartition) -> Step[None]:
         if not transactions.implicit and target not in self._partitions:
             yield from transactions.add_partition(self._identity(), target)
         self._partitions.add(target)
 
-    def _end(self, *, committed: bool) -> Step[None]:
-        transactions = self._transactional()
+    def _end(self, ending: State) -> Step[None]:
+        before, self.state = self.state, ending
         if self._partitions or self._groups:
-            self.state = State.COMMITTING if committed else State.ABORTING
             try:
-                self._take((yield from transactions.end(self._identity(), committed=committed)))
-            except KafkaError as error:
-                if error.code in _FENCING:
+                identity = yield from self._transactional().end(
+                    self._identity(),
+                    committed=ending is State.COMMITTING,
+                    doubtful=before is ending,
+                )
+            except (ClientError, KafkaError) as error:
+                code = _code(error)
+                if code in _FENCING:
                     self.state = State.FENCED
-                elif error.code == ErrorCode.TRANSACTION_ABORTABLE:
+                elif code == ErrorCode.TRANSACTION_ABORTABLE:
                     self.state = State.ABORT_ONLY
+                elif not maybe_applied(error):
+                    self.state = before
                 raise
+            # The earlier end may arrive yet, and must not end the next transaction.
+            self._doubtful = self._doubtful or before is ending
+            self._take(identity)
         self.state = State.READY
         if self._doubtful:
-            yield from self.initialize()
+            try:
+                yield from self._renew()
+            except (ClientError, KafkaError):
+                # The transaction has ended all the same: to raise would say that it has not.
+                pass
+
+    def _renew(self) -> Step[None]:
+        """Until the new identity is there nothing may be written with the old one."""
+        self.state = State.UNINITIALIZED
+        try:
+            if self._transactions is None:
+                identity = yield from init_idempotent(
+                    timeout_ms=self._timeout_ms, retry=self._retry
+                )
+            else:
+                identity = yield from self._transactions.init(self.identity)
+        except KafkaError as error:
+            if error.code in _FENCING:
+                self.state = State.FENCED
+            raise
+        if identity == self.identity:
+            raise ProtocolError(f"the broker gave out {identity} a second time")
+        self._take(identity)
+        self.state = State.READY
 
     def _failed(self, error: BaseException) -> None:
         """What a failed write means for the next one. A cancelled one may have been carried out."""
-        answer = error if isinstance(error, KafkaError) else error.__cause__
-        code = answer.code if isinstance(answer, KafkaError) else None
+        code = _code(error)
         known = isinstance(error, ClientError | KafkaError) and not maybe_applied(error)
         self._doubtful = self._doubtful or not known or code in _LOST_TRACK
-        if self._transactions is not None:
+        if self._transactions is None:
+            self.state = State.DOUBTFUL if self._doubtful else self.state
+        elif self.state is not State.FENCED:
             self.state = State.FENCED if code in _FENCING else State.ABORT_ONLY
-        elif self._doubtful:
-            self.state = State.DOUBTFUL
 
     def _take(self, identity: ProducerIdentity) -> None:
         if identity != self.identity:
@@ -247,6 +278,20 @@ class ProducerCore:
             wanted = " or ".join(state.name for state in states)
             raise ClientStateError(f"the producer is {self.state.name}, this needs {wanted}")
 
-    def _require_idle(self, what: str) -> None:
-        if self._in_flight:
-            raise ClientStateError(f"an append is under way: wait for it before {what}()")
+    @contextmanager
+    def _busy(self, work: TopicPartition | str, *, alone: bool = False) -> Iterator[None]:
+        """The same work is not done twice at once, and some of it only `alone`."""
+        if work in self._under_way or (alone and self._under_way):
+            others = ", ".join(sorted(map(str, self._under_way)))
+            raise ClientStateError(f"{work} has to wait: under way is {others}")
+        self._under_way.add(work)
+        try:
+            yield
+        finally:
+            self._under_way.discard(work)
+
+
+def _code(error: BaseException) -> ErrorCode | None:
+    """The error code of the answer, also where an earlier attempt makes the outcome unknown."""
+    answer = error if isinstance(error, KafkaError) else error.__cause__
+    return answer.code if isinstance(answer, KafkaError) else None

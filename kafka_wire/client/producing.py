@@ -5,13 +5,8 @@ from typing import Final
 
 import msgspec
 
-from kafka_wire.client.cluster import Cluster, TopicPartition
-from kafka_wire.client.errors import (
-    ClientError,
-    OutcomeUnknownError,
-    ProtocolError,
-    maybe_applied,
-)
+from kafka_wire.client.cluster import Cluster
+from kafka_wire.client.errors import ClientError, ProtocolError, maybe_applied
 from kafka_wire.client.routing import Outcome, by_topic, call_leaders
 from kafka_wire.client.steps import ONCE, Call, Retry, Step, expect, retrying
 from kafka_wire.error_codes import ErrorCode, KafkaError
@@ -22,7 +17,7 @@ from kafka_wire.messages.produce import (
     TopicProduceData,
 )
 from kafka_wire.schema import LATEST, Response
-from kafka_wire.types import Buffer, Offset
+from kafka_wire.types import Buffer, Offset, TopicPartition
 
 ACKS_ALL: Final = -1
 LAST_VERSION_WITH_NAMES: Final = 12
@@ -51,6 +46,7 @@ def produce_all(
     last_version: int = LATEST,
 ) -> Step[dict[TopicPartition, Outcome[Produced]]]:
     """Sends one batch per partition, a request per leader; returns what became of each."""
+    names: dict[bytes, str] = {}
 
     def build(share: list[TopicPartition]) -> Call:
         topics = [
@@ -63,6 +59,7 @@ def produce_all(
             )
             for topic, partitions in by_topic(share).items()
         ]
+        names.update((topic.topic_id, topic.name) for topic in topics)
         request = ProduceRequest(
             transactional_id=transactional_id,
             acks=acks,
@@ -78,7 +75,7 @@ def produce_all(
     ) -> dict[TopicPartition, Outcome[Produced]]:
         if response is None:
             return dict.fromkeys(share, UNKNOWN_POSITION)
-        return _outcomes(cluster, expect(response, ProduceResponse), share)
+        return _outcomes(expect(response, ProduceResponse), share, names)
 
     return (
         yield from call_leaders(
@@ -105,11 +102,7 @@ def produce(
     transactional_id: str | None = None,
     last_version: int = LATEST,
 ) -> Step[Produced]:
-    """Sends one batch. It is `repeatable` if a producer id protects it from duplicates.
-
-    An error tells of all attempts: where an earlier one may have been carried out, the outcome
-    is unknown, whatever the last one was answered.
-    """
+    """Sends one batch. It is `repeatable` if a producer id protects it from duplicates."""
     doubtful = False
 
     def once() -> Step[Produced]:
@@ -124,37 +117,36 @@ def produce(
             last_version=last_version,
         )
         outcome = outcomes[target]
+        if doubtful and _is_duplicate(outcome):
+            return UNKNOWN_POSITION
         if isinstance(outcome, KafkaError | ClientError):
             doubtful = doubtful or maybe_applied(outcome)
             raise outcome
         return outcome
 
-    try:
-        return (yield from retrying(once, retry, repeatable=repeatable))
-    except (KafkaError, ClientError) as error:
-        if doubtful and not maybe_applied(error):
-            raise OutcomeUnknownError(
-                f"an earlier attempt may have been carried out; the last one failed: {error}"
-            ) from error
-        raise
+    return (yield from retrying(once, retry, repeatable=repeatable, is_write=True))
+
+
+def _is_duplicate(outcome: Outcome[Produced]) -> bool:
+    """Whether the broker had the batch before: from an earlier attempt, if there was one."""
+    return isinstance(outcome, KafkaError) and outcome.code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 
 
 def _outcomes(
-    cluster: Cluster, response: ProduceResponse, share: list[TopicPartition]
+    response: ProduceResponse, share: list[TopicPartition], names: Mapping[bytes, str]
 ) -> dict[TopicPartition, Outcome[Produced]]:
     unanswered = ProtocolError("the Produce response leaves this partition out")
     outcomes: dict[TopicPartition, Outcome[Produced]] = dict.fromkeys(share, unanswered)
     for topic in response.responses:
-        name = topic.name or cluster.topic_name(topic.topic_id)
+        name = topic.name or names.get(topic.topic_id, "")
         for item in topic.partition_responses:
-            if name is not None:
-                outcomes[TopicPartition(name, item.index)] = _outcome(item)
+            target = TopicPartition(name, item.index)
+            if target in outcomes:
+                outcomes[target] = _outcome(item)
     return outcomes
 
 
 def _outcome(item: PartitionProduceResponse) -> Produced | KafkaError:
-    if item.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-        return UNKNOWN_POSITION
     if item.error_code:
         return KafkaError(ErrorCode.of(item.error_code), item.error_message)
     return Produced(

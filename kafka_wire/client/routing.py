@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeAlias, TypeVar
 
-from kafka_wire.client.cluster import Address, Cluster, CoordinatorType, TopicPartition
-from kafka_wire.client.errors import ClientError
-from kafka_wire.client.steps import Call, CallAll, Retry, Step, call, group_by, retrying
+from kafka_wire.client.cluster import Address, Cluster, CoordinatorType
+from kafka_wire.client.errors import ClientError, ConnectError, UnroutableError
+from kafka_wire.client.steps import Call, CallAll, Retry, Step, call, group_by, only, retrying
 from kafka_wire.error_codes import ErrorCode, KafkaError
 from kafka_wire.errors import UnsupportedVersionError
 from kafka_wire.messages import (
@@ -17,6 +17,7 @@ from kafka_wire.messages import (
 from kafka_wire.messages.find_coordinator import Coordinator
 from kafka_wire.messages.metadata import MetadataRequestTopic
 from kafka_wire.schema import Response
+from kafka_wire.types import TopicPartition
 
 T = TypeVar("T")
 Outcome: TypeAlias = T | KafkaError | ClientError
@@ -53,9 +54,7 @@ def refresh(
     # Versions below 4 cannot say that a topic must not be created, and 0 has no way to ask
     # for no topics at all.
     response = yield from call(request, MetadataResponse, timeout_ms=timeout_ms, first_version=4)
-    if response.error_code:
-        raise KafkaError(ErrorCode.of(response.error_code), "the broker refused to give metadata")
-    cluster.update(response)
+    _accept_metadata(cluster, response)
 
 
 def refresh_by_id(cluster: Cluster, topic_ids: Collection[bytes], *, timeout_ms: int) -> Step[None]:
@@ -63,7 +62,19 @@ def refresh_by_id(cluster: Cluster, topic_ids: Collection[bytes], *, timeout_ms:
     wanted = [MetadataRequestTopic(name=None, topic_id=topic_id) for topic_id in topic_ids]
     request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
     response = yield from call(request, MetadataResponse, timeout_ms=timeout_ms, first_version=12)
-    cluster.update(response)
+    _accept_metadata(cluster, response)
+
+
+def before_sending(step: Step[T]) -> Step[T]:
+    """Runs what comes before a request: whatever goes wrong here, the request was not sent."""
+    try:
+        return (yield from step)
+    except KafkaError as error:
+        raise UnroutableError(error.code, error.message) from error
+    except ClientError as error:
+        if not error.maybe_applied:
+            raise
+        raise ConnectError(f"nobody said where to send the request: {error}") from error
 
 
 def ensure_leaders(
@@ -98,11 +109,13 @@ def call_leaders(
     `build` makes the request for one leader; its `node_id` is filled in here. Metadata that
     proves to be old is marked, so that the next attempt asks again.
     """
-    yield from ensure_leaders(
-        cluster,
-        partitions,
-        timeout_ms=timeout_ms,
-        allow_auto_topic_creation=allow_auto_topic_creation,
+    yield from before_sending(
+        ensure_leaders(
+            cluster,
+            partitions,
+            timeout_ms=timeout_ms,
+            allow_auto_topic_creation=allow_auto_topic_creation,
+        )
     )
     outcomes: dict[TopicPartition, Outcome[T]] = {}
     reachable = []
@@ -116,8 +129,6 @@ def call_leaders(
     calls = [_to_node(node_id, build(share)) for node_id, share in shares.items()]
     answers = (yield CallAll(calls=calls)) if calls else []
     for share, answer in zip(shares.values(), answers, strict=True):
-        if isinstance(answer, UnsupportedVersionError):
-            raise answer
         if isinstance(answer, ClientError):
             outcomes.update(dict.fromkeys(share, answer))
         else:
@@ -138,11 +149,16 @@ def find_coordinator(
         response = yield from call(
             request, FindCoordinatorResponse, timeout_ms=timeout_ms, first_version=4
         )
-        (found,) = response.coordinators
+        found = only(response.coordinators, "coordinator")
     except UnsupportedVersionError:
         request = FindCoordinatorRequest(key_type=kind, key=key)
         response = yield from call(
-            request, FindCoordinatorResponse, timeout_ms=timeout_ms, last_version=3
+            request,
+            FindCoordinatorResponse,
+            timeout_ms=timeout_ms,
+            # Version 0 knows groups only.
+            first_version=0 if kind is CoordinatorType.GROUP else 1,
+            last_version=3,
         )
         found = Coordinator(
             key=key,
@@ -169,12 +185,16 @@ def at_coordinator(
     *,
     timeout_ms: int,
     repeatable: bool,
+    is_write: bool = False,
+    doubtful: bool = False,
 ) -> Step[T]:
     """Runs `attempt` with the coordinator's node id; looks for it again where it has moved."""
 
     def once() -> Step[T]:
         try:
-            node_id = yield from find_coordinator(cluster, kind, key, timeout_ms=timeout_ms)
+            node_id = yield from before_sending(
+                find_coordinator(cluster, kind, key, timeout_ms=timeout_ms)
+            )
             return (yield from attempt(node_id))
         except KafkaError as error:
             if error.code in STALE_COORDINATOR:
@@ -184,11 +204,21 @@ def at_coordinator(
             cluster.forget_coordinator(kind, key)
             raise
 
-    return (yield from retrying(once, retry, repeatable=repeatable))
+    return (
+        yield from retrying(
+            once, retry, repeatable=repeatable, is_write=is_write, doubtful=doubtful
+        )
+    )
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
     return group_by(partitions, lambda target: target.topic)
+
+
+def _accept_metadata(cluster: Cluster, response: MetadataResponse) -> None:
+    if response.error_code:
+        raise KafkaError(ErrorCode.of(response.error_code), "the broker refused to give metadata")
+    cluster.update(response)
 
 
 def _has_leader(cluster: Cluster, target: TopicPartition) -> bool:

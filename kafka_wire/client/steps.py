@@ -5,13 +5,17 @@ outcome back, so it holds the whole logic and no IO. The blocking client and the
 each have one small loop that carries these wishes out, and the tests have a third.
 """
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from kafka_wire.client.errors import ClientError, ProtocolError, maybe_applied
+from kafka_wire.client.errors import (
+    ClientError,
+    OutcomeUnknownError,
+    ProtocolError,
+    maybe_applied,
+)
 from kafka_wire.error_codes import KafkaError
-from kafka_wire.errors import UnsupportedVersionError
 from kafka_wire.schema import LATEST, Request, Response
 
 T = TypeVar("T")
@@ -23,8 +27,7 @@ R = TypeVar("R", bound=Response)
 class Call:
     """Send a request and return its response; `None` for a Produce request with acks=0.
 
-    Without a node any broker will do. A failure is raised as a `ClientError`, or as an
-    `UnsupportedVersionError` where the two sides have no version in common.
+    Without a node any broker will do. A failure is raised as a `ClientError`.
     """
 
     node_id: int | None
@@ -54,7 +57,7 @@ class Now:
 
 
 Wish: TypeAlias = Call | CallAll | Pause | Now
-Answer: TypeAlias = Response | ClientError | UnsupportedVersionError | None
+Answer: TypeAlias = Response | ClientError | None
 """What became of one of the calls of a `CallAll`."""
 Step: TypeAlias = Generator[Wish, Any, T]
 
@@ -103,16 +106,32 @@ def expect(response: object, response_type: type[R]) -> R:
     return response
 
 
+def only(items: Sequence[T], what: str) -> T:
+    """The one item that an answer must have."""
+    if len(items) != 1:
+        raise ProtocolError(f"expected one {what} in the answer, got {len(items)}")
+    return items[0]
+
+
+def expect_all(asked: Iterable[K], answered: Collection[K]) -> None:
+    """An answer that leaves out something that it was asked about is no answer."""
+    missing = [item for item in asked if item not in answered]
+    if missing:
+        raise ProtocolError(f"the answer leaves out {missing[0]} (in all {len(missing)})")
+
+
 def retrying(
     attempt: Callable[[], Step[T]],
     policy: Retry,
     *,
     repeatable: bool,
-    also: Callable[[KafkaError], bool] = lambda _: False,
+    is_write: bool = False,
+    doubtful: bool = False,
 ) -> Step[T]:
     """Runs `attempt` until it succeeds, fails for good, or the policy's time is over.
 
-    `also` names error codes to repeat although Kafka does not call them retriable.
+    The error of a write tells of all attempts, not just of the last one: if an earlier one may
+    have been carried out (`doubtful`: before this call already), the outcome is unknown.
     """
     start_ms = yield Now()
     backoff_ms = policy.backoff_ms
@@ -122,8 +141,13 @@ def retrying(
         except (ClientError, KafkaError) as error:
             now_ms = yield Now()
             left_ms = start_ms + policy.timeout_ms - now_ms
-            if left_ms <= 0 or not _may_repeat(error, policy, repeatable=repeatable, also=also):
+            if left_ms <= 0 or not _may_repeat(error, policy, repeatable=repeatable):
+                if doubtful and not maybe_applied(error):
+                    raise OutcomeUnknownError(
+                        f"an earlier attempt may have been carried out; the last one: {error}"
+                    ) from error
                 raise
+            doubtful = doubtful or (is_write and maybe_applied(error))
         yield Pause(ms=min(backoff_ms, left_ms))
         backoff_ms = min(2 * backoff_ms, policy.max_backoff_ms)
 
@@ -136,13 +160,7 @@ def group_by(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     return groups
 
 
-def _may_repeat(
-    error: ClientError | KafkaError,
-    policy: Retry,
-    *,
-    repeatable: bool,
-    also: Callable[[KafkaError], bool],
-) -> bool:
-    if isinstance(error, KafkaError) and not (error.retriable or also(error)):
+def _may_repeat(error: ClientError | KafkaError, policy: Retry, *, repeatable: bool) -> bool:
+    if not error.retriable:
         return False
     return repeatable or policy.repeat_unknown or not maybe_applied(error)

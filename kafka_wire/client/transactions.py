@@ -11,10 +11,10 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from kafka_wire.client.cluster import Cluster, CoordinatorType, TopicPartition
+from kafka_wire.client.cluster import Cluster, CoordinatorType
 from kafka_wire.client.offsets import Committed, Membership
 from kafka_wire.client.routing import at_coordinator, by_topic
-from kafka_wire.client.steps import Retry, Step, call, retrying
+from kafka_wire.client.steps import Retry, Step, call, expect_all, retrying
 from kafka_wire.error_codes import ErrorCode, KafkaError
 from kafka_wire.messages import (
     AddOffsetsToTxnRequest,
@@ -34,7 +34,7 @@ from kafka_wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from kafka_wire.schema import LATEST
-from kafka_wire.types import ProducerEpoch, ProducerId
+from kafka_wire.types import ProducerEpoch, ProducerId, TopicPartition
 
 T = TypeVar("T")
 
@@ -69,15 +69,16 @@ class TransactionRequests:
         retry: Retry,
     ) -> None:
         self.transactional_id = transactional_id
+        self.implicit = False
+        """Whether writing adds; fixed for a transaction, though the feature may change in it."""
         self._cluster = cluster
         self._transaction_timeout_ms = transaction_timeout_ms
         self._timeout_ms = timeout_ms
         self._retry = retry
 
-    @property
-    def implicit(self) -> bool:
+    def begin(self) -> None:
         level = self._cluster.finalized_features.get(TRANSACTION_VERSION, 0)
-        return level >= IMPLICIT_SINCE
+        self.implicit = level >= IMPLICIT_SINCE
 
     @property
     def last_produce_version(self) -> int:
@@ -123,11 +124,15 @@ class TransactionRequests:
                 timeout_ms=self._timeout_ms,
                 last_version=LAST_ADD_VERSION_OF_CLIENTS,
             )
-            for topic in response.results_by_topic_v3_and_below:
-                for item in topic.results_by_partition:
-                    _raise_for(item.partition_error_code)
+            codes = {
+                TopicPartition(topic.name, item.partition_index): item.partition_error_code
+                for topic in response.results_by_topic_v3_and_below
+                for item in topic.results_by_partition
+            }
+            expect_all([target], codes)
+            _raise_for(codes[target])
 
-        yield from self._at_coordinator(attempt)
+        yield from self._at_coordinator(attempt, is_write=True)
 
     def add_offsets(self, identity: ProducerIdentity, group_id: str) -> Step[None]:
         request = AddOffsetsToTxnRequest(
@@ -143,7 +148,7 @@ class TransactionRequests:
             )
             _raise_for(response.error_code)
 
-        yield from self._at_coordinator(attempt)
+        yield from self._at_coordinator(attempt, is_write=True)
 
     def commit_offsets(
         self,
@@ -178,9 +183,14 @@ class TransactionRequests:
                 timeout_ms=self._timeout_ms,
                 last_version=LATEST if self.implicit else LAST_OFFSETS_VERSION_BEFORE_IMPLICIT,
             )
-            for topic in response.topics:
-                for item in topic.partitions:
-                    _raise_for(item.error_code)
+            codes = {
+                TopicPartition(topic.name, item.partition_index): item.error_code
+                for topic in response.topics
+                for item in topic.partitions
+            }
+            expect_all(offsets, codes)
+            for code in codes.values():
+                _raise_for(code)
 
         yield from at_coordinator(
             self._cluster,
@@ -190,10 +200,16 @@ class TransactionRequests:
             self._retry,
             timeout_ms=self._timeout_ms,
             repeatable=True,
+            is_write=True,
         )
 
-    def end(self, identity: ProducerIdentity, *, committed: bool) -> Step[ProducerIdentity]:
-        """Ends the transaction; returns the identity for the next one."""
+    def end(
+        self, identity: ProducerIdentity, *, committed: bool, doubtful: bool
+    ) -> Step[ProducerIdentity]:
+        """Ends the transaction; returns the identity for the next one.
+
+        `doubtful` says that an earlier call may have ended it already.
+        """
 
         def attempt(node_id: int) -> Step[ProducerIdentity]:
             response = yield from call(
@@ -211,9 +227,11 @@ class TransactionRequests:
             _raise_for(response.error_code)
             return identity if response.producer_id < 0 else _identity(response)
 
-        return (yield from self._at_coordinator(attempt))
+        return (yield from self._at_coordinator(attempt, is_write=True, doubtful=doubtful))
 
-    def _at_coordinator(self, attempt: Callable[[int], Step[T]]) -> Step[T]:
+    def _at_coordinator(
+        self, attempt: Callable[[int], Step[T]], *, is_write: bool = False, doubtful: bool = False
+    ) -> Step[T]:
         return (
             yield from at_coordinator(
                 self._cluster,
@@ -223,6 +241,8 @@ class TransactionRequests:
                 self._retry,
                 timeout_ms=self._timeout_ms,
                 repeatable=True,
+                is_write=is_write,
+                doubtful=doubtful,
             )
         )
 

@@ -264,7 +264,8 @@ def validate_produced_batch(batch: Buffer) -> BatchHeader:
         raise InvalidBatchError(
             f"the record batch of producer {header.producer_id} needs an epoch and a sequence"
         )
-    _ = header.compression
+    if header.attributes & COMPRESSION_MASK:
+        _ = header.compression
     return header
 
 
