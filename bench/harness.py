@@ -134,9 +134,10 @@ class Suite:
         *,
         unit: str = "ms",
         target: Limit | None = None,
+        samples: int = _MEASUREMENT_SAMPLES,
     ) -> Measurement:
         """Record a plain number: `sample()` measures once and returns it in `unit`."""
-        count = QUICK.rounds if self._quick else _MEASUREMENT_SAMPLES
+        count = min(samples, QUICK.rounds) if self._quick else samples
         values = [sample() for _ in range(count)]
         spread = Spread.of(values)
         result = Measurement(

@@ -34,9 +34,9 @@ class OffsetCheckpoint:
 
     def read(self) -> dict[TopicPartition, Offset]:
         if self._stored is None:
-            self._stored = {}
-            if self._filesystem.exists(self.path):
-                self._stored = _decode(read_file(self._filesystem, self.path), self.path)
+            exists = self._filesystem.exists(self.path)
+            data = read_file(self._filesystem, self.path) if exists else _encode({})
+            self._stored = _decode(data, self.path)
         return dict(self._stored)
 
     def write(self, offsets: Mapping[TopicPartition, Offset]) -> None:

@@ -8,9 +8,10 @@ import typer
 from floodmark.cli.options import OutputOption
 from floodmark.errors import ExitCode, UserError
 from floodmark.output import Column, OutputFormat, Plain, emit
+from kafka_wire.errors import WireError
 from log.errors import LogError
 from log.filesystem import OsFileSystem
-from log.inspect import Problem, dump_file, verify_log
+from log.inspect import Problem, dump_file, is_log_file, verify_log
 from log.names import LOG, offset_of
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
@@ -27,12 +28,14 @@ def dump(
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
     """Show batches, indexes, epochs and producer snapshots, from one file or from all."""
-    files = [path] if path.is_file() else [f for d in _partitions(path) for f in _files(d)]
+    files = [path]
+    if not path.is_file():
+        files = [f for d in _partitions(path) for f in _files(d) if is_log_file(f.name)]
     dumped: list[dict[str, Any]] = []
     for file in files:
         try:
             entries = [dict(row) for row in dump_file(OsFileSystem(), str(file), records=records)]
-        except LogError as error:
+        except (LogError, WireError) as error:
             raise UserError(
                 str(error), "see 'floodmark log verify' for all that is wrong"
             ) from None

@@ -46,8 +46,8 @@ from log.names import (
     file_name,
     offset_of,
 )
-from log.partition_log import MAX_RELATIVE_OFFSET, PartitionLog, segment_settings
-from log.segment import Segment
+from log.partition_log import PartitionLog, segment_settings
+from log.segment import MAX_RELATIVE_OFFSET, Segment
 from log.transaction_index import AbortedTransaction
 
 MAX_KEYS: Final = 4_000_000

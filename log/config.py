@@ -13,7 +13,11 @@ class LogConfig:
     """How one partition's log is kept."""
 
     segment_bytes: int = setting(
-        "segment.bytes", 1024**3, "A new segment begins before one grows larger.", least=14
+        "segment.bytes",
+        1024**3,
+        "A new segment begins before one grows larger.",
+        least=14,
+        most=2**31 - 1,
     )
     segment_ms: int = setting(
         "segment.ms", 7 * DAY_MS, "A new segment begins once one is so old.", least=1

@@ -11,18 +11,23 @@ The marker of a clean stop is removed, and its removal synced, before anything i
 the process die, the next one must know. The recovery points on disk may lag behind, which only
 means more to check; they are never ahead of what was synced.
 
-A partition that cannot be opened is offline, the others are not. An error that no partition is to
-blame for takes the whole directory offline.
+A partition whose files are damaged is offline, the others are not. An error of the disk, wherever
+it shows, takes the whole directory offline: nothing in it is written any more, what is there can
+be read. A damaged checkpoint keeps the directory from being opened, for without it nobody could
+tell records that were never safe from records that were lost.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from floodmark.invariant import invariant
+from kafka_wire.error_codes import ErrorCode, KafkaError
 from kafka_wire.types import Offset, TopicPartition
 from log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, OffsetCheckpoint
 from log.config import LogConfig
 from log.errors import LogError
 from log.filesystem import FileSystem
+from log.names import LOG, PARTITION_METADATA, offset_of
 from log.partition_log import PartitionLog
 from log.partition_metadata import read_topic_id, write_topic_id
 from log.recovery import open_log
@@ -40,8 +45,8 @@ class DataDirectory:
         self.topic_ids: dict[TopicPartition, bytes | None] = {}
         self.offline: dict[TopicPartition, LogError] = {}
         """Partitions whose logs cannot be opened, and why."""
-        self.high_watermarks: dict[TopicPartition, Offset] = {}
-        """Those that were written down before the start."""
+        self.failure: Exception | None = None
+        """Why the whole directory is offline."""
         self._filesystem = filesystem
         self._recovery_points = OffsetCheckpoint(filesystem, path, RECOVERY_POINTS)
         self._log_starts = OffsetCheckpoint(filesystem, path, LOG_STARTS)
@@ -56,8 +61,9 @@ class DataDirectory:
     ) -> "DataDirectory":
         """Opens every log in a directory that exists."""
         opened = cls(filesystem, path)
+        for checkpoint in opened._checkpoints():
+            checkpoint.read()
         clean = opened._take_over()
-        opened.high_watermarks = opened._high_watermarks.read()
         for partition in list(opened._find_partitions()):
             try:
                 opened._open_log(partition, config_of(partition), clean=clean)
@@ -69,25 +75,44 @@ class DataDirectory:
         self, partition: TopicPartition, config: LogConfig, *, topic_id: bytes
     ) -> PartitionLog:
         """Makes the log of a new partition; when this returns it will be there after a crash."""
+        self._require_online()
         directory = self._directory_of(partition)
-        self._forget_offsets(partition)
-        self._filesystem.make_directory(directory)
-        write_topic_id(self._filesystem, directory, topic_id)
-        self._filesystem.sync_directory(self.path)
-        return self._open_log(partition, config, clean=False)
+        if self._is_partition(partition):
+            raise LogError(f"{directory} exists already: delete the partition first")
+        try:
+            self._forget_offsets(partition)
+            self._filesystem.make_directory(directory)
+            write_topic_id(self._filesystem, directory, topic_id)
+            self._filesystem.sync_directory(self.path)
+            return self._open_log(partition, config, clean=False)
+        except OSError as error:
+            raise self._go_offline(error) from error
 
     def delete(self, partition: TopicPartition, *, unique_id: str) -> None:
-        """Deletes a partition's log: gone under its name at once, gone from disk thereafter."""
-        self.logs.pop(partition, None)
-        self.offline.pop(partition, None)
-        self.topic_ids.pop(partition, None)
+        """Deletes a partition's log: gone under its name at once, gone from disk thereafter.
+
+        Bring an outstanding flush back before: it writes to a path that may soon be another log's.
+        """
+        self._require_online()
+        log = self.logs.get(partition)
+        if log is not None:
+            invariant(
+                not log.is_flushing, "a log is not deleted under a flush", partition=partition
+            )
+            log.take_offline(LogError(f"{log.directory} was deleted"))
         doomed = f"{self.path}/{partition}.{unique_id}{DELETED}"
-        self._filesystem.rename(self._directory_of(partition), doomed)
-        self._filesystem.sync_directory(self.path)
-        self._remove_tree(doomed)
+        try:
+            self._filesystem.rename(self._directory_of(partition), doomed)
+            self._filesystem.sync_directory(self.path)
+            for known in (self.logs, self.offline, self.topic_ids):
+                known.pop(partition, None)
+            self._remove_tree(doomed)
+        except OSError as error:
+            raise self._go_offline(error) from error
 
     def checkpoint(self) -> None:
         """Writes down how far each log was synced, where it begins, and its high watermark."""
+        self._require_online()
         recovery_points = {p: log.recovery_point for p, log in self.logs.items()}
         log_starts = {p: log.log_start_offset for p, log in self.logs.items()}
         high_watermarks = {p: log.high_watermark for p, log in self.logs.items()}
@@ -101,20 +126,33 @@ class DataDirectory:
                 before = known.read()
                 if partition in before:
                     now[partition] = before[partition]
-        self._recovery_points.write(recovery_points)
-        self._log_starts.write(log_starts)
-        self._high_watermarks.write(high_watermarks)
+        try:
+            self._recovery_points.write(recovery_points)
+            self._log_starts.write(log_starts)
+            self._high_watermarks.write(high_watermarks)
+        except OSError as error:
+            raise self._go_offline(error) from error
 
     def close(self) -> None:
-        """Brings everything to disk and leaves the marker, if every log could be closed."""
+        """Brings everything to disk and leaves the marker, if every log could be closed.
+
+        A partition that is offline would be opened without a check behind the marker, so there is
+        none then.
+        """
         for log in self.logs.values():
             log.close()
+        if self.failure is not None:
+            return
         self.checkpoint()
-        if all(log.failure is None for log in self.logs.values()):
+        if self.offline:
+            return
+        try:
             marker = self._filesystem.open(f"{self.path}/{CLEAN_SHUTDOWN}", create=True)
             marker.sync()
             marker.close()
             self._filesystem.sync_directory(self.path)
+        except OSError as error:
+            raise self._go_offline(error) from error
 
     def _take_over(self) -> bool:
         """Removes the marker of a clean stop; returns whether it was there."""
@@ -132,9 +170,19 @@ class DataDirectory:
             if entry.name.endswith(DELETED):
                 self._remove_tree(f"{self.path}/{entry.name}")
                 continue
-            topic, separator, number = entry.name.rpartition("-")
-            if separator and topic and number.isdecimal():
-                yield TopicPartition(topic, int(number))
+            topic, _, number = entry.name.rpartition("-")
+            if topic and number.isdecimal():
+                partition = TopicPartition(topic, int(number))
+                if str(partition) == entry.name and self._is_partition(partition):
+                    yield partition
+
+    def _is_partition(self, partition: TopicPartition) -> bool:
+        """Whether there is a log. A directory without one is somebody else's, or was being made."""
+        directory = self._directory_of(partition)
+        return self._filesystem.exists(directory) and any(
+            entry.name == PARTITION_METADATA or offset_of(entry.name, LOG) is not None
+            for entry in self._filesystem.list(directory)
+        )
 
     def _open_log(
         self, partition: TopicPartition, config: LogConfig, *, clean: bool
@@ -149,9 +197,32 @@ class DataDirectory:
             recovery_point=self._recovery_points.read().get(partition, Offset(0)),
             log_start_offset=self._log_starts.read().get(partition, Offset(0)),
             before_truncation=lambda offset: self._lower_recovery_point(partition, offset),
+            on_failure=self._take_offline,
         )
+        known = self._high_watermarks.read().get(partition, Offset(0))
+        log.set_high_watermark(min(max(known, log.log_start_offset), log.log_end_offset))
         self.logs[partition] = log
         return log
+
+    def _checkpoints(self) -> tuple[OffsetCheckpoint, ...]:
+        return self._recovery_points, self._log_starts, self._high_watermarks
+
+    def _require_online(self) -> None:
+        if self.failure is not None:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{self.path} is offline: {self.failure}"
+            )
+
+    def _take_offline(self, error: Exception) -> None:
+        """The disk has failed under one of the logs: none of them may be written to any more."""
+        if self.failure is None:
+            self.failure = error
+            for log in self.logs.values():
+                log.take_offline(error)
+
+    def _go_offline(self, error: OSError) -> KafkaError:
+        self._take_offline(error)
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.path} went offline: {error}")
 
     def _lower_recovery_point(self, partition: TopicPartition, offset: Offset) -> None:
         """Before a log is cut: what will be missing must not look like damage."""
@@ -162,7 +233,7 @@ class DataDirectory:
 
     def _forget_offsets(self, partition: TopicPartition) -> None:
         """A deleted partition of the same name must not lend the new one its offsets."""
-        for checkpoint in (self._recovery_points, self._log_starts, self._high_watermarks):
+        for checkpoint in self._checkpoints():
             offsets = checkpoint.read()
             if offsets.pop(partition, None) is not None:
                 checkpoint.write(offsets)

@@ -112,10 +112,17 @@ def decode_epochs(data: bytes, path: str) -> list[EpochEntry]:
         version, count, *lines = data.decode("ascii").splitlines()
         if int(version) != _VERSION or int(count) != len(lines):
             raise ValueError(f"version {version}, {count} entries announced, {len(lines)} found")
-        entries = []
+        entries: list[EpochEntry] = []
         for line in lines:
             epoch, offset = line.split()
-            entries.append(EpochEntry(LeaderEpoch(int(epoch)), Offset(int(offset))))
+            entry = EpochEntry(LeaderEpoch(int(epoch)), Offset(int(offset)))
+            if min(entry) < 0 or (entries and not _follows(entry, entries[-1])):
+                raise ValueError(f"'{line}' does not follow the line before")
+            entries.append(entry)
     except ValueError as error:
         raise DamagedFileError(path, f"not a leader epoch checkpoint: {error}") from None
     return entries
+
+
+def _follows(entry: EpochEntry, before: EpochEntry) -> bool:
+    return entry.epoch > before.epoch and entry.start_offset > before.start_offset

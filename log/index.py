@@ -27,6 +27,7 @@ WRITE_BYTES: Final = 4096
 
 _OFFSET_ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")
+_ENTRIES_PER_WRITE: Final = WRITE_BYTES // _OFFSET_ENTRY.size
 _INT32: Final = "i"
 _INT64: Final = "q"
 
@@ -52,9 +53,15 @@ class IndexFile:
             self.open().append(self._pending)
             self._pending = bytearray()
 
+    @property
+    def exists(self) -> bool:
+        return self._filesystem.exists(self.path)
+
     def read(self) -> bytes:
+        """All entries; the file stays open only with those who write to it."""
         file = self.open()
         data = file.read(file.size_bytes, 0)
+        self.forget()
         if len(data) % self._entry_bytes:
             raise DamagedFileError(
                 self.path, f"{len(data)} bytes are no multiple of {self._entry_bytes}"
@@ -80,6 +87,8 @@ class IndexEntry(NamedTuple):
 
     last_offset: Offset
     position: int
+    is_certain: bool
+    """Made from the batch by this process; one that was read from a file is only a hint."""
 
 
 class OffsetIndex:
@@ -90,23 +99,56 @@ class OffsetIndex:
     ) -> None:
         self.file = IndexFile(filesystem, path, _OFFSET_ENTRY.size)
         self._base_offset = base_offset
-        self._max_entries = max_bytes // _OFFSET_ENTRY.size
+        self.entries_left = self._max_entries = max_bytes // _OFFSET_ENTRY.size
+        """For how many more entries there is room."""
         self._offsets = array(_INT32)
         self._positions = array(_INT32)
+        self._written_count = 0
+        self._loaded_count = 0
+        self._first_offsets = array(_INT32)
+        """Of the batches whose entries were not loaded. The file does not have them."""
 
     def __len__(self) -> int:
         return len(self._offsets)
 
-    @property
-    def is_full(self) -> bool:
-        return len(self._offsets) >= self._max_entries
-
-    def append(self, last_offset: Offset, position: int) -> None:
-        """Takes note of a batch: its last offset and where it begins."""
+    def append(self, base_offset: Offset, last_offset: Offset, position: int) -> None:
+        """Takes note of a batch: its offsets and where it begins."""
         relative = last_offset - self._base_offset
         self._offsets.append(relative)
         self._positions.append(position)
-        self.file.append(_OFFSET_ENTRY.pack(relative, position))
+        self._first_offsets.append(base_offset - self._base_offset)
+        self.entries_left -= 1
+        if len(self._offsets) - self._written_count >= _ENTRIES_PER_WRITE:
+            self.write()
+
+    def write(self) -> None:
+        """Hands new entries to the file system. Until then they are not worth encoding."""
+        offsets = self._offsets[self._written_count :]
+        if offsets:
+            entries = array(_INT32, bytes(len(offsets) * _OFFSET_ENTRY.size))
+            entries[0::2], entries[1::2] = offsets, self._positions[self._written_count :]
+            if sys.byteorder == "little":
+                entries.byteswap()
+            self._written_count += len(offsets)
+            self.file.append(entries.tobytes())
+            self.file.write()
+
+    def certain_range(self, offset: Offset, max_bytes: int) -> tuple[Offset, int, int] | None:
+        """The batch that holds `offset` and some behind it, if entries are certain of that batch.
+
+        They often are: readers go on where their last answer ended, and that was at an entry.
+        Returns base offset and position of the batch, and the last boundary at most `max_bytes`
+        behind that position, which may be the position itself.
+        """
+        relative = offset - self._base_offset
+        number = bisect_left(self._offsets, relative)
+        certain = number - self._loaded_count
+        if not 0 <= certain < len(self._first_offsets) or self._first_offsets[certain] > relative:
+            return None
+        positions = self._positions
+        start = positions[number]
+        end = positions[bisect_right(positions, start + max_bytes, number) - 1]
+        return Offset(self._base_offset + self._first_offsets[certain]), start, end
 
     def before_offset(self, offset: Offset) -> IndexEntry | None:
         """The last entry of a batch that ends at or before `offset`."""
@@ -126,6 +168,10 @@ class OffsetIndex:
         if kept < len(self._positions):
             del self._offsets[kept:]
             del self._positions[kept:]
+            self._loaded_count = min(self._loaded_count, kept)
+            del self._first_offsets[kept - self._loaded_count :]
+            self.entries_left = self._max_entries - kept
+            self._written_count = min(self._written_count, kept)
             self.file.truncate(kept)
 
     def load(self, segment_bytes: int) -> None:
@@ -143,18 +189,24 @@ class OffsetIndex:
                 self.file.path, f"its entries lie outside of a segment of {segment_bytes} bytes"
             )
         self._offsets, self._positions = offsets, positions
+        self._written_count = self._loaded_count = len(offsets)
+        self._first_offsets = array(_INT32)
+        self.entries_left = self._max_entries - len(offsets)
 
     def clear(self) -> None:
         """Begins anew, in memory and on disk."""
         self._offsets = array(_INT32)
         self._positions = array(_INT32)
+        self._written_count = self._loaded_count = 0
+        self._first_offsets = array(_INT32)
+        self.entries_left = self._max_entries
         self.file.truncate(0)
 
     def _entry(self, number: int) -> IndexEntry | None:
         if number < 0:
             return None
         last_offset = Offset(self._base_offset + self._offsets[number])
-        return IndexEntry(last_offset, self._positions[number])
+        return IndexEntry(last_offset, self._positions[number], number >= self._loaded_count)
 
 
 class TimeIndex:
@@ -173,9 +225,7 @@ class TimeIndex:
     @property
     def last(self) -> tuple[int, Offset] | None:
         """The largest timestamp and its offset."""
-        if not self._timestamps:
-            return None
-        return self._timestamps[-1], Offset(self._base_offset + self._offsets[-1])
+        return self._entry(len(self._timestamps) - 1)
 
     def append(self, timestamp_ms: int, offset: Offset) -> None:
         """Takes note of a new largest timestamp; one that is not larger is passed over."""
@@ -186,10 +236,13 @@ class TimeIndex:
         self._offsets.append(relative)
         self.file.append(_TIME_ENTRY.pack(timestamp_ms, relative))
 
-    def offset_before(self, timestamp_ms: int) -> Offset:
-        """An offset up to which every timestamp is smaller than the one asked for."""
-        found = bisect_left(self._timestamps, timestamp_ms)
-        return Offset(self._base_offset + (self._offsets[found - 1] if found else 0))
+    def before_timestamp(self, timestamp_ms: int) -> tuple[int, Offset] | None:
+        """The last entry whose timestamp is smaller."""
+        return self._entry(bisect_left(self._timestamps, timestamp_ms) - 1)
+
+    def before_offset(self, offset: Offset) -> tuple[int, Offset] | None:
+        """The last entry whose offset is smaller."""
+        return self._entry(bisect_left(self._offsets, offset - self._base_offset) - 1)
 
     def truncate(self, end_offset: Offset) -> None:
         """Forgets entries at or after `end_offset`."""
@@ -215,6 +268,11 @@ class TimeIndex:
         self._timestamps = array(_INT64)
         self._offsets = array(_INT32)
         self.file.truncate(0)
+
+    def _entry(self, number: int) -> tuple[int, Offset] | None:
+        if number < 0:
+            return None
+        return self._timestamps[number], Offset(self._base_offset + self._offsets[number])
 
 
 def _is_ascending(numbers: "array[int]") -> bool:

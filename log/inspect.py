@@ -31,6 +31,7 @@ from log.names import (
     SNAPSHOT,
     TIME_INDEX,
     TRANSACTION_INDEX,
+    file_name,
     offset_of,
 )
 from log.partition_metadata import read_topic_id
@@ -85,6 +86,14 @@ def dump_file(filesystem: FileSystem, path: str, *, records: bool) -> Iterator[M
         raise DamagedFileError(path, "its name is not that of a file of a log")
 
 
+def is_log_file(name: str) -> bool:
+    """Whether `dump_file` can tell what is in a file, by its name."""
+    suffixes = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT)
+    return name in (LEADER_EPOCHS, PARTITION_METADATA) or any(
+        offset_of(name, suffix) is not None for suffix in suffixes
+    )
+
+
 def verify_log(filesystem: FileSystem, directory: str) -> Iterator[Problem]:
     """Everything that is wrong in a partition's directory: batches, offsets, epochs, indexes."""
     expected: Offset | None = None
@@ -93,9 +102,10 @@ def verify_log(filesystem: FileSystem, directory: str) -> Iterator[Problem]:
         path = f"{directory}/{entry.name}"
         base_offset = offset_of(entry.name, LOG)
         if base_offset is not None:
-            if expected is not None and base_offset < expected:
+            if expected is not None and base_offset != expected:
                 reason = f"the segment before reaches to offset {expected}"
                 yield Problem(path=path, position=None, offset=base_offset, reason=reason)
+                expected = base_offset
             starts: dict[int, int] = {}
             for position, header, problem in _walk(filesystem, path, checked=True):
                 if header is None:
@@ -116,7 +126,7 @@ def verify_log(filesystem: FileSystem, directory: str) -> Iterator[Problem]:
                 epoch = max(epoch, header.leader_epoch or 0)
                 expected = header.next_offset
             yield from _verify_index(filesystem, directory, base_offset, starts)
-        elif not entry.is_directory and not entry.name.endswith(LOG):
+        elif not entry.is_directory and is_log_file(entry.name):
             try:
                 for _ in dump_file(filesystem, path, records=False):
                     pass
@@ -128,12 +138,14 @@ def _verify_index(
     filesystem: FileSystem, directory: str, base_offset: Offset, starts: Mapping[int, int]
 ) -> Iterator[Problem]:
     """Every entry of the offset index must point to a batch that ends where it says."""
-    from log.names import file_name
-
     path = f"{directory}/{file_name(base_offset, OFFSET_INDEX)}"
     if not filesystem.exists(path):
         return
-    for relative, position in _entries(filesystem, path, _OFFSET_ENTRY):
+    try:
+        entries = list(_entries(filesystem, path, _OFFSET_ENTRY))
+    except DamagedFileError:
+        return  # Told when the file itself is looked at.
+    for relative, position in entries:
         if starts.get(position) != base_offset + relative:
             reason = f"no batch at position {position} ends with offset {base_offset + relative}"
             yield Problem(

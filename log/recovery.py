@@ -13,12 +13,10 @@ is suspect and every batch there is checked:
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from itertools import pairwise
 
-from kafka_wire.errors import WireError
-from kafka_wire.records import parse_header, validate_batch
-from kafka_wire.records.batch import HEADER_SIZE_BYTES
-from kafka_wire.types import LeaderEpoch, Offset
+from kafka_wire.types import Offset
+from log.check import BatchCheck
 from log.compaction import finish_swaps
 from log.config import LogConfig
 from log.epochs import LeaderEpochs, decode_epochs, encode_epochs
@@ -50,21 +48,31 @@ def open_log(
     recovery_point: Offset = Offset(0),  # noqa: B008 - a NewType of an int is an int
     log_start_offset: Offset = Offset(0),  # noqa: B008
     before_truncation: Callable[[Offset], None] = lambda _: None,
+    on_failure: Callable[[Exception], None] = lambda _: None,
 ) -> PartitionLog:
     """Opens the log in a directory, which may be empty.
 
     `clean` says that the last owner has closed it; `recovery_point` and `log_start_offset` are
     those that were last written down. `before_truncation` is called with the offset that a
     truncation will cut at, and must write a higher recovery point down as that one first:
-    otherwise the next start would miss what was cut on purpose.
+    otherwise the next start would miss what was cut on purpose. `on_failure` is told when the log
+    goes offline.
     """
     finish_swaps(filesystem, directory)
     segments = _find_segments(filesystem, directory, config, log_start_offset)
+    epochs = _read_epochs(filesystem, directory)
     if clean:
         suspects: list[Segment] = []
-        end = _end_of(segments.active)
+        end = segments.active.end_offset()
     else:
-        suspects, end = _check(filesystem, directory, config, segments, recovery_point)
+        check = BatchCheck(
+            start=next(segments.from_offset(recovery_point)).base_offset,
+            gaps="compact" in config.cleanup_policy,
+            known_epochs=epochs or LeaderEpochs(),
+            known_end=recovery_point,
+        )
+        suspects = _check(filesystem, directory, segments, recovery_point, check)
+        end = check.expected
     if end < recovery_point:
         raise DamagedLogError(
             segments.active.path(),
@@ -72,18 +80,36 @@ def open_log(
             end,
             f"records up to offset {recovery_point} were synced and are missing",
         )
+    log_start_offset = max(log_start_offset, segments.first.base_offset)
+    written = None if epochs is None else epochs.entries
+    if epochs is not None:
+        # Epochs behind the recovery point may be those of batches that were cut since.
+        epochs.truncate_end(end if clean else recovery_point)
+        if epochs.entries:
+            # They are cut at the log's start, and may be written down before it is.
+            log_start_offset = max(log_start_offset, epochs.entries[0].start_offset)
+    log_start_offset = min(log_start_offset, end)
+    epochs = _complete_epochs(epochs, segments, suspects, log_start_offset)
+    if epochs.entries != written:
+        write_safely(filesystem, directory, LEADER_EPOCHS, encode_epochs(epochs.entries))
+    producers = load_producers(
+        filesystem, directory, segments, end, trusted_end=None if clean else recovery_point
+    )
+    for segment in suspects:
+        segment.indexes.write() if segment is segments.active else segment.seal()
     opened = PartitionLog(
         filesystem,
         directory,
         config,
         segments=segments,
-        epochs=_load_epochs(filesystem, directory, segments, suspects, end),
-        producers=load_producers(filesystem, directory, segments, end),
-        log_start_offset=min(max(log_start_offset, segments.first.base_offset), end),
+        epochs=epochs,
+        producers=producers,
+        log_start_offset=log_start_offset,
         log_end_offset=end,
         recovery_point=recovery_point,
         unsynced=[file for segment in suspects for file in segment.files()],
         before_truncation=before_truncation,
+        on_failure=on_failure,
     )
     opened.flush()
     return opened
@@ -116,7 +142,7 @@ def _find_segments(
             filesystem.remove(f"{directory}/{name}")
     if not found:
         segment = Segment(filesystem, directory, log_start_offset, settings)
-        segment.file.sync()
+        segment.create().sync()
         filesystem.sync_directory(directory)
         found.append(segment)
     return Segments(found)
@@ -125,70 +151,30 @@ def _find_segments(
 def _check(
     filesystem: FileSystem,
     directory: str,
-    config: LogConfig,
     segments: Segments,
     recovery_point: Offset,
-) -> tuple[list[Segment], Offset]:
+    check: BatchCheck,
+) -> list[Segment]:
     """Checks every batch of the segments that reach above the recovery point.
 
-    Cuts the log at the first bad batch; returns the segments that were checked and the log's end.
+    Cuts the log at the first bad batch; returns the segments that were checked and stay.
     """
     suspects = list(segments.from_offset(recovery_point))
-    expected = suspects[0].base_offset
-    epoch: LeaderEpoch | None = None
-    gaps = "compact" in config.cleanup_policy
-    for number, segment in enumerate(suspects):
-        bad = (
-            _Bad(0, "an earlier segment ends elsewhere") if segment.base_offset < expected else None
-        )
-        if bad is None and segment.base_offset > expected and not gaps:
-            bad = _Bad(0, f"the segment before ends at offset {expected}")
-        if bad is None:
-            expected = max(expected, segment.base_offset)
-            bad, expected, epoch = _first_bad(segment, expected, epoch, gaps=gaps)
+    for segment, following in pairwise([*segments][: len(segments) - len(suspects) + 1]):
+        if segment.end_offset() != following.base_offset:
+            reason = f"the next segment begins at offset {following.base_offset}"
+            raise DamagedLogError(segment.path(), segment.size_bytes, segment.end_offset(), reason)
+    for segment in suspects:
+        bad = check.first_bad(segment)
         if bad is not None:
-            if expected < recovery_point:
-                raise DamagedLogError(segment.path(), bad.position, expected, bad.reason)
+            if check.expected < recovery_point:
+                raise DamagedLogError(segment.path(), bad.position, check.expected, bad.reason)
             _cut(filesystem, directory, segments, segment, bad.position)
-            suspects = suspects[: number + 1]
-            if segments.active is not segment:
-                suspects.pop()
             break
+    suspects = list(segments.from_offset(recovery_point))
     for segment in suspects:
         segment.rebuild_indexes()
-    return suspects, expected
-
-
-class _Bad(NamedTuple):
-    """Where a segment stops making sense, and why."""
-
-    position: int
-    reason: str
-
-
-def _first_bad(
-    segment: Segment, expected: Offset, epoch: LeaderEpoch | None, *, gaps: bool
-) -> tuple[_Bad | None, Offset, LeaderEpoch | None]:
-    """The first bad batch of a segment, with the offset and epoch up to which it is good."""
-    position = 0
-    while position < segment.size_bytes:
-        try:
-            header = parse_header(segment.file.read(HEADER_SIZE_BYTES, position))
-            if header.size_bytes > segment.size_bytes - position:
-                return _Bad(position, "the last batch is torn"), expected, epoch
-            validate_batch(segment.file.read(header.size_bytes, position))
-        except WireError as error:
-            return _Bad(position, str(error)), expected, epoch
-        if header.base_offset < expected or (header.base_offset > expected and not gaps):
-            reason = f"offset {header.base_offset} follows where {expected} should"
-            return _Bad(position, reason), expected, epoch
-        if header.leader_epoch is None or (epoch is not None and header.leader_epoch < epoch):
-            reason = f"leader epoch {header.leader_epoch} follows {epoch}"
-            return _Bad(position, reason), expected, epoch
-        epoch = header.leader_epoch
-        expected = header.next_offset
-        position += header.size_bytes
-    return None, expected, epoch
+    return suspects
 
 
 def _cut(
@@ -204,41 +190,34 @@ def _cut(
         bad.cut_file(position)
 
 
-def _end_of(active: Segment) -> Offset:
-    """The end of a log that was closed: behind the last batch, which the index leads to."""
-    end = active.base_offset
-    last = active.indexes.offsets.last
-    for step in active.steps(0 if last is None else last.position):
-        end = Offset(step.last_offset + 1)
-    return end
+def _read_epochs(filesystem: FileSystem, directory: str) -> LeaderEpochs | None:
+    """The epochs that were written down; None if the file is damaged."""
+    path = f"{directory}/{LEADER_EPOCHS}"
+    if not filesystem.exists(path):
+        return LeaderEpochs()
+    try:
+        return LeaderEpochs(decode_epochs(read_file(filesystem, path), path))
+    except DamagedFileError:
+        return None
 
 
-def _load_epochs(
-    filesystem: FileSystem,
-    directory: str,
+def _complete_epochs(
+    known: LeaderEpochs | None,
     segments: Segments,
     suspects: list[Segment],
-    end: Offset,
+    log_start_offset: Offset,
 ) -> LeaderEpochs:
     """The epochs that were written down, and those of batches behind them.
 
     The checkpoint is synced before the recovery point passes an epoch's first batch, so only
     suspect segments can have epochs that it lacks. A damaged one is made anew from all batches.
     """
-    path = f"{directory}/{LEADER_EPOCHS}"
-    try:
-        stored = read_file(filesystem, path) if filesystem.exists(path) else encode_epochs(())
-        epochs = LeaderEpochs(decode_epochs(stored, path))
-    except DamagedFileError:
-        stored, epochs, suspects = b"", LeaderEpochs(), list(segments)
-    epochs.truncate_end(end)
-    for segment in suspects:
-        for _, header in segment.headers():
+    epochs = known if known is not None else LeaderEpochs()
+    for segment in list(segments) if known is None else suspects:
+        for _, header, _ in segment.batches():
             if header.leader_epoch is not None and (
                 epochs.latest is None or header.leader_epoch > epochs.latest
             ):
                 epochs.assign(header.leader_epoch, header.base_offset)
-    wanted = encode_epochs(epochs.entries)
-    if wanted != stored:
-        write_safely(filesystem, directory, LEADER_EPOCHS, wanted)
+    epochs.truncate_start(log_start_offset)
     return epochs

@@ -7,14 +7,17 @@ Small batches are collected in memory (staged) and written together; whoever rea
 measures the file writes them first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
+import msgspec
+
 from kafka_wire.errors import WireError
-from kafka_wire.records import BatchHeader, parse_header, validate_batch
+from kafka_wire.records import BatchHeader, validate_batch
+from kafka_wire.records.batch import HEADER_SIZE_BYTES
 from kafka_wire.types import Buffer, Offset
-from log.errors import DamagedFileError
+from log.errors import DamagedFileError, DamagedLogError
 from log.filesystem import File, FileSystem
 from log.index import IndexEntry
 from log.names import LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
@@ -27,9 +30,13 @@ MAX_STAGED_BYTES: Final = 64 * 1024
 SCAN_BYTES: Final = 8 * 1024
 """How much is read at a time to step over batch headers."""
 
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+"""Offsets in an index are relative to the segment's base offset and have 31 bits."""
+
 _STEP: Final = Struct(">qi11xi")
 """Base offset, length and last offset delta: what it takes to step over a batch."""
 _LENGTH_END: Final = 12
+_LEAST_LENGTH: Final = HEADER_SIZE_BYTES - _LENGTH_END
 
 
 class Step(NamedTuple):
@@ -41,7 +48,7 @@ class Step(NamedTuple):
     last_offset: Offset
 
 
-class Slice(NamedTuple):
+class Slice(msgspec.Struct, frozen=True, gc=False):
     """A range of a segment's file that holds whole batches.
 
     It keeps the file open for as long as somebody holds it, whatever becomes of the segment.
@@ -76,7 +83,9 @@ class Segment:
         "_staged",
         "_written_bytes",
         "base_offset",
+        "first_unwritten",
         "is_synced",
+        "size_bytes",
     )
 
     def __init__(
@@ -94,6 +103,10 @@ class Segment:
         self._filesystem = filesystem
         self._directory = directory
         self._settings = settings
+        self.size_bytes = size_bytes
+        """Of all batches, also of those that are staged."""
+        self.first_unwritten: Offset | None = None
+        """Where the staged batches begin, if there are any."""
         self._written_bytes = size_bytes
         self._staged = bytearray()
         self._file: File | None = None
@@ -103,13 +116,14 @@ class Segment:
         return f"{self._directory}/{file_name(self.base_offset, suffix)}"
 
     @property
-    def size_bytes(self) -> int:
-        return self._written_bytes + len(self._staged)
-
-    @property
     def file(self) -> File:
         if self._file is None:
-            self._file = self._filesystem.open(self.path(), create=True)
+            self._file = self._filesystem.open(self.path())
+        return self._file
+
+    def create(self) -> File:
+        """Makes the file of a new segment. Otherwise one that went away must not come back."""
+        self._file = self._filesystem.open(self.path(), create=True)
         return self._file
 
     @property
@@ -120,25 +134,47 @@ class Segment:
 
     def append(self, batch: Buffer, header: BatchHeader) -> None:
         """Appends one batch with its final offsets."""
-        size = len(batch)
-        self.indexes.observe(header, self._written_bytes + len(self._staged))
+        self.indexes.observe(header, self.size_bytes)
+        self._take(batch, header.base_offset)
+
+    def append_run(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
+        """Appends many batches with their final offsets, which lie one behind the other."""
+        position = self.size_bytes
+        for header in headers:
+            self.indexes.observe(header, position)
+            position += header.size_bytes
+        self._take(data, headers[0].base_offset)
+
+    def _take(self, data: Buffer, base_offset: Offset) -> None:
+        """Stages or writes what the indexes have seen."""
+        size = len(data)
         self.is_synced = False
         if size < STAGE_BYTES:
-            self._staged += batch
+            if not self._staged:
+                self.first_unwritten = base_offset
+            self._staged += data
             if len(self._staged) >= MAX_STAGED_BYTES:
                 self.write()
         else:
             if self._staged:
                 self.write()
-            self.file.append(batch)
+            self.file.append(data)
             self._written_bytes += size
+        self.size_bytes += size
 
     def write(self) -> None:
         """Hands staged batches to the file system."""
         if self._staged:
-            self.file.append(self._staged)
-            self._written_bytes += len(self._staged)
-            self._staged = bytearray()
+            # Should it fail, any part may be in the file: it must not be written once more.
+            staged, self._staged = self._staged, bytearray()
+            self.file.append(staged)
+            self._written_bytes += len(staged)
+            self.first_unwritten = None
+
+    def abandon_staged(self) -> None:
+        """Forgets batches that could not be written, for a segment that nobody appends to."""
+        self._staged = bytearray()
+        self.size_bytes = self._written_bytes
 
     def seal(self) -> None:
         """No more batches will come."""
@@ -156,19 +192,45 @@ class Segment:
                 return step.start
         return self.size_bytes
 
+    def boundary_before(self, offset: Offset) -> tuple[int, Offset]:
+        """Where to cut so that nothing from `offset` on stays, and the end offset of the rest."""
+        position, end_offset = 0, self.base_offset
+        for step in self._steps_near(Offset(offset - 1)):
+            if step.last_offset >= offset:
+                break
+            position, end_offset = step.end, Offset(step.last_offset + 1)
+        return position, end_offset
+
+    def end_offset(self) -> Offset:
+        """Behind the last batch, which the index leads to."""
+        end = self.base_offset
+        last = self.indexes.offsets.last
+        for step in self.steps(0 if last is None else last.position):
+            end = Offset(step.last_offset + 1)
+        return end
+
     def slice(self, offset: Offset, *, max_bytes: int, end_position: int) -> Slice | None:
         """Whole batches from the one that holds `offset`, of which the first is always there.
 
         The end is a boundary known to the index, or the end of what may be read: near the limit,
         not always as near as could be, but found without stepping over every batch.
         """
+        known = self.indexes.offsets.certain_range(offset, max_bytes)
+        if known is not None:
+            base_offset, start, end = known
+            if start >= end_position:
+                return None
+            if start + max_bytes >= end_position:
+                end = end_position
+            if end > start:
+                if self._staged:
+                    self.write()
+                return Slice(self.file, start, end - start, base_offset)
         for step in self._steps_near(offset):
             if step.start >= end_position:
                 return None
             if step.last_offset >= offset:
-                end = end_position
-                if step.start + max_bytes < end_position:
-                    end = self._boundary_before(step.start + max_bytes)
+                end = self._end_of_slice(step.start, max_bytes, end_position)
                 size_bytes = max(end, step.end) - step.start
                 return Slice(self.file, step.start, size_bytes, step.base_offset)
         return None
@@ -178,50 +240,52 @@ class Segment:
         self.write()
         end = self._written_bytes
         chunk, chunk_start = b"", position
+        expected = self.base_offset
         while position < end:
             if len(chunk) - (position - chunk_start) < _STEP.size:
                 chunk, chunk_start = self.file.read(SCAN_BYTES, position), position
                 if len(chunk) < _STEP.size:
-                    raise DamagedFileError(self.path(), f"half a batch at byte {position}")
-            base_offset, length, delta = _STEP.unpack_from(chunk, position - chunk_start)
-            stop = position + _LENGTH_END + length
-            if length <= 0 or stop > end or base_offset < self.base_offset or delta < 0:
-                raise DamagedFileError(self.path(), f"no batch at byte {position}")
-            yield Step(position, stop, Offset(base_offset), Offset(base_offset + delta))
-            position = stop
-
-    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """The header of every batch, without a look at the records."""
-        for step in self.steps(position):
-            yield step.start, parse_header(self.file.read(SCAN_BYTES, step.start))
+                    raise DamagedLogError(self.path(), position, expected, "half a batch")
+            step = self._step(chunk, position - chunk_start, position, expected)
+            yield step
+            position = step.end
+            expected = Offset(step.last_offset + 1)
 
     def batches(self, position: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
         """Every batch whole, its checksum compared."""
         for step in self.steps(position):
             data = memoryview(self.file.read(step.end - step.start, step.start))
-            yield step.start, validate_batch(data), data
+            try:
+                yield step.start, validate_batch(data), data
+            except WireError as error:
+                raise DamagedLogError(
+                    self.path(), step.start, step.base_offset, str(error)
+                ) from None
 
-    def truncate(self, position: int, end_offset: Offset) -> None:
-        """Cuts the file, and what the indexes know of the part cut off. Nothing is synced."""
+    def truncate(self, position: int) -> None:
+        """Cuts the file, and what the indexes of offsets and timestamps know of the part cut off.
+
+        Nothing is synced. The transaction index follows when producers are loaded anew.
+        """
         self.write()
         indexes = self.indexes
         self.file.truncate(position)
-        self._written_bytes = position
+        self.size_bytes = self._written_bytes = position
         self.is_synced = False
-        indexes.transactions.truncate(end_offset)
-        indexes.rebuild(self.headers())
+        indexes.rebuild(self.batches())
 
     def cut_file(self, position: int) -> None:
         """Cuts the file and syncs it, before the indexes are made; for recovery."""
         self.file.truncate(position)
         self.file.sync()
-        self._written_bytes = position
+        self.size_bytes = self._written_bytes = position
 
     def rebuild_indexes(self) -> None:
         """Makes the indexes of offsets and timestamps anew, without a look at the old ones."""
         if self._indexes is None:
             self._indexes = self._new_indexes()
-        self._indexes.rebuild(self.headers())
+        self._indexes.rebuild(self.batches())
+        self._indexes.write()
 
     def forget_files(self) -> None:
         """Lets go of the files; whoever still reads or syncs one keeps it open."""
@@ -249,19 +313,43 @@ class Segment:
             entry = self.indexes.offsets.before_offset(offset)
         return self.steps(0 if entry is None else entry.position)
 
-    def _boundary_before(self, position: int) -> int:
-        """The last boundary of batches that the index knows at or before a position."""
-        entry = self.indexes.offsets.before_position(position)
+    def _step(self, chunk: bytes, at: int, position: int, expected: Offset) -> Step:
+        """The batch at a position of the file, from a chunk that has its header at `at`."""
+        base_offset, length, delta = _STEP.unpack_from(chunk, at)
+        end = position + _LENGTH_END + length
+        if (
+            length < _LEAST_LENGTH
+            or end > self._written_bytes
+            or base_offset < expected
+            or delta < 0
+            or base_offset + delta - self.base_offset > MAX_RELATIVE_OFFSET
+        ):
+            raise DamagedLogError(self.path(), position, expected, "no batch begins here")
+        return Step(position, end, Offset(base_offset), Offset(base_offset + delta))
+
+    def _end_of_slice(self, start: int, max_bytes: int, end_position: int) -> int:
+        """The last boundary up to which a slice from `start` may go; perhaps `start` itself."""
+        limit = start + max_bytes
+        if limit >= end_position:
+            return end_position
+        entry = self.indexes.offsets.before_position(limit)
         if entry is not None and not self._is_true(entry):
             self.rebuild_indexes()
-            entry = self.indexes.offsets.before_position(position)
+            entry = self.indexes.offsets.before_position(limit)
         return 0 if entry is None else entry.position
 
     def _is_true(self, entry: IndexEntry) -> bool:
-        try:
-            return next(self.steps(entry.position)).last_offset == entry.last_offset
-        except (DamagedFileError, StopIteration):
+        if entry.is_certain:
+            return True
+        self.write()
+        header = self.file.read(_STEP.size, entry.position)
+        if len(header) < _STEP.size:
             return False
+        try:
+            step = self._step(header, 0, entry.position, self.base_offset)
+        except DamagedFileError:
+            return False
+        return step.last_offset == entry.last_offset
 
     def _load_indexes(self) -> SegmentIndexes:
         """Reads the indexes and follows them to the end of the file; repairs what does not fit."""
@@ -271,11 +359,26 @@ class Segment:
             last = indexes.offsets.last
             if last is not None and not self._is_true(last):
                 raise DamagedFileError(self.path(OFFSET_INDEX), "its last entry is not true")
-            for start, header in self.headers(0 if last is None else last.position):
+            if not self._has_newest(indexes):
+                raise DamagedFileError(self.path(TIME_INDEX), "its last entry is not true")
+        except DamagedFileError:
+            indexes.rebuild(self.batches())
+        else:
+            for start, header, _ in self.batches(0 if last is None else last.position):
                 indexes.observe(header, start)
-        except (DamagedFileError, WireError):
-            indexes.rebuild(self.headers())
         return indexes
+
+    def _has_newest(self, indexes: SegmentIndexes) -> bool:
+        """Whether the last entry of the time index is true: retention and lookups rely on it."""
+        newest = indexes.times.last
+        if newest is None:
+            return not len(indexes.offsets)
+        timestamp_ms, offset = newest
+        entry = indexes.offsets.before_offset(offset)
+        for _, header, _ in self.batches(0 if entry is None else entry.position):
+            if header.last_offset >= offset:
+                return header.last_offset == offset and header.max_timestamp_ms == timestamp_ms
+        return False
 
     def _new_indexes(self) -> SegmentIndexes:
         return SegmentIndexes(

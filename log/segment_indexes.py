@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from kafka_wire.records import BatchHeader
 from kafka_wire.types import Offset
+from log.errors import DamagedFileError
 from log.filesystem import File, FileSystem
 from log.index import OffsetIndex, TimeIndex
 from log.names import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
@@ -16,6 +17,7 @@ class SegmentIndexes:
     __slots__ = (
         "_bytes_since_entry",
         "_interval_bytes",
+        "_newest_entered",
         "max_timestamp",
         "offsets",
         "times",
@@ -39,20 +41,21 @@ class SegmentIndexes:
         self.transactions = TransactionIndex(filesystem, path(TRANSACTION_INDEX))
         self.max_timestamp: tuple[int, Offset] | None = None
         """The largest timestamp, and the last offset of the batch that has it."""
+        self._newest_entered: tuple[int, Offset] | None = None
+        """The one that has its entry: the same for many batches if timestamps stand still."""
         self._interval_bytes = interval_bytes
         self._bytes_since_entry = 0
 
     def observe(self, header: BatchHeader, position: int) -> None:
         """Takes note of the batch at a position; every so many bytes it gets entries."""
-        timestamp_ms = header.max_timestamp_ms
-        if timestamp_ms is not None and (
-            self.max_timestamp is None or timestamp_ms > self.max_timestamp[0]
-        ):
-            self.max_timestamp = (timestamp_ms, header.last_offset)
+        timestamp_ms, newest = header.max_timestamp_ms, self.max_timestamp
+        if timestamp_ms is not None and (newest is None or timestamp_ms > newest[0]):
+            self.max_timestamp = newest = (timestamp_ms, header.last_offset)
         if self._bytes_since_entry > self._interval_bytes:
-            self.offsets.append(header.last_offset, position)
-            if self.max_timestamp is not None:
-                self.times.append(*self.max_timestamp)
+            self.offsets.append(header.base_offset, header.last_offset, position)
+            if newest is not None and newest is not self._newest_entered:
+                self.times.append(*newest)
+                self._newest_entered = newest
             self._bytes_since_entry = 0
         self._bytes_since_entry += header.size_bytes
 
@@ -61,18 +64,21 @@ class SegmentIndexes:
 
         The batches from the last entry on have to be observed again to know where the next goes.
         """
+        for index in (self.offsets, self.times):
+            if segment_bytes and not index.file.exists:
+                raise DamagedFileError(index.file.path, "it is missing")
         self.offsets.load(segment_bytes)
         self.times.load()
         self.max_timestamp = self.times.last
         self._bytes_since_entry = 0
 
-    def rebuild(self, batches: Iterable[tuple[int, BatchHeader]]) -> None:
+    def rebuild(self, batches: Iterable[tuple[int, BatchHeader, memoryview]]) -> None:
         """Makes the indexes of offsets and timestamps anew from the batches."""
         self.offsets.clear()
         self.times.clear()
         self.max_timestamp = None
         self._bytes_since_entry = 0
-        for position, header in batches:
+        for position, header, _ in batches:
             self.observe(header, position)
 
     def seal(self) -> None:
@@ -83,7 +89,7 @@ class SegmentIndexes:
 
     def write(self) -> None:
         """Hands pending entries to the file system."""
-        self.offsets.file.write()
+        self.offsets.write()
         self.times.file.write()
         self.transactions.file.write()
 

@@ -40,12 +40,11 @@ class TransactionIndex:
 
     def __init__(self, filesystem: FileSystem, path: str) -> None:
         self.file = IndexFile(filesystem, path, _ENTRY.size)
-        self._filesystem = filesystem
         self._entries: list[AbortedTransaction] | None = None
 
     @property
     def exists(self) -> bool:
-        return self._filesystem.exists(self.file.path)
+        return self.file.exists
 
     @property
     def entries(self) -> list[AbortedTransaction]:
@@ -78,12 +77,23 @@ class TransactionIndex:
         if self.exists:
             self.file.truncate(0)
 
+    def save(self) -> None:
+        """Returns once the entries are safe, for a segment that nobody appends to."""
+        if self.entries or self.exists:
+            self.file.write()
+            self.file.open().sync()
+
     def _load(self) -> list[AbortedTransaction]:
         if not self.exists:
             return []
         entries: list[AbortedTransaction] = []
         for version, producer_id, first, last, stable in _ENTRY.iter_unpack(self.file.read()):
-            if version != _VERSION or first > last or (entries and last <= entries[-1].last_offset):
+            # A marker has records before it, so neither zeros nor most flipped bits pass.
+            if (
+                version != _VERSION
+                or first >= last
+                or (entries and last <= entries[-1].last_offset)
+            ):
                 raise DamagedFileError(self.file.path, f"an entry makes no sense: {first}-{last}")
             entries.append(
                 AbortedTransaction(

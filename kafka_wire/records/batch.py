@@ -73,6 +73,7 @@ class BatchHeader(Struct, frozen=True, gc=False):
     """The header of one record batch, with Kafka's -1 for "none" already turned into None.
 
     This is a msgspec Struct because parsing one takes 0.4 us; a frozen dataclass takes 1.6 us.
+    Its offsets are not passed through `Offset()`, which would double the time of a property.
     """
 
     base_offset: Offset
@@ -92,12 +93,12 @@ class BatchHeader(Struct, frozen=True, gc=False):
     @property
     def last_offset(self) -> Offset:
         """The offset of the last record, kept even where compaction removed that record."""
-        return Offset(self.base_offset + self.last_offset_delta)
+        return self.base_offset + self.last_offset_delta  # type: ignore[return-value]
 
     @property
     def next_offset(self) -> Offset:
         """The base offset of the batch that follows."""
-        return Offset(self.base_offset + self.last_offset_delta + 1)
+        return self.base_offset + self.last_offset_delta + 1  # type: ignore[return-value]
 
     @property
     def last_sequence(self) -> Sequence | None:
@@ -216,13 +217,15 @@ def iter_fetched_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryvi
         position = end
 
 
-def validate_batch(batch: Buffer) -> BatchHeader:
+def validate_batch(batch: Buffer, header: BatchHeader | None = None) -> BatchHeader:
     """Check that `batch` is exactly one undamaged batch, wherever it came from.
 
     This is what a follower, a consumer and log recovery check. Compaction leaves fewer records
-    than offsets, or none at all, so only the impossible is refused.
+    than offsets, or none at all, so only the impossible is refused. Whoever has the header of
+    the batch already may pass it.
     """
-    header = parse_header(batch)
+    if header is None:
+        header = parse_header(batch)
     if header.size_bytes != len(batch):
         raise CorruptBatchError(
             f"the record batch announces {header.size_bytes} bytes and has {len(batch)}"
@@ -258,7 +261,7 @@ def validate_produced_batch(batch: Buffer) -> BatchHeader:
             "the record batch claims LogAppendTime, which only a broker may set: use CreateTime"
         )
     if header.producer_id is None:
-        if header.is_transactional:
+        if header.attributes & TRANSACTIONAL_FLAG:
             raise InvalidBatchError("a transactional record batch needs a producer id")
     elif header.producer_epoch is None or header.base_sequence is None:
         raise InvalidBatchError(

@@ -274,6 +274,11 @@ class MemoryFileSystem:
             raise OSError(errno.EXDEV, "a name changes only within its directory", new)
         if old_name not in source.names:
             raise FileNotFoundError(errno.ENOENT, "no such file", old)
+        replaced = target.names.get(new_name)
+        if isinstance(replaced, _Directory):
+            raise OSError(errno.ENOTEMPTY, "a directory has this name", new)
+        if replaced is not None and isinstance(source.names[old_name], _Directory):
+            raise NotADirectoryError(errno.ENOTDIR, "a file has this name", new)
         self.inflict(self.next_operation(Kind.RENAME, new), new)
         source.names[new_name] = source.names.pop(old_name)
         source.changed()

@@ -1,5 +1,6 @@
 """The operating system's file system."""
 
+import errno
 import os
 from collections.abc import Sequence
 
@@ -10,15 +11,22 @@ _FILE_MODE = 0o644
 _DIRECTORY_MODE = 0o755
 
 
+_CLOSED = 2**31 - 1
+"""No descriptor: every call answers EBADF, where some raise a ValueError for -1."""
+
+
 class OsFile:
-    """A file descriptor that appends."""
+    """A file descriptor that appends. It is closed when nobody holds it any more."""
 
     __slots__ = ("_descriptor", "_size_bytes")
 
     def __init__(self, path: str, *, create: bool) -> None:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        self._descriptor = os.open(path, flags, _FILE_MODE)
+        self._descriptor = _CLOSED
+        self._descriptor = _open(path, create=create)
         self._size_bytes = os.fstat(self._descriptor).st_size
+
+    def __del__(self) -> None:
+        self.close()
 
     @property
     def size_bytes(self) -> int:
@@ -61,7 +69,9 @@ class OsFile:
         os.fdatasync(self._descriptor)
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        if self._descriptor != _CLOSED:
+            os.close(self._descriptor)
+            self._descriptor = _CLOSED
 
 
 class OsFileSystem:
@@ -72,8 +82,7 @@ class OsFileSystem:
 
     def list(self, directory: str) -> Sequence[Entry]:
         with os.scandir(directory) as entries:
-            found = [Entry(entry.name, entry.stat().st_size, entry.is_dir()) for entry in entries]
-        return sorted(found)
+            return sorted(found for entry in entries if (found := _entry(entry)) is not None)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -100,3 +109,23 @@ class OsFileSystem:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _open(path: str, *, create: bool) -> int:
+    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+    try:
+        return os.open(path, flags, _FILE_MODE)
+    except OSError as error:
+        # A file system that went read-only after an error can still be read.
+        if error.errno not in (errno.EROFS, errno.EACCES):
+            raise
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _entry(entry: "os.DirEntry[str]") -> Entry | None:
+    """None for a name that went away while the directory was read, as a flush in a thread does."""
+    try:
+        is_directory = entry.is_dir()
+        return Entry(entry.name, 0 if is_directory else entry.stat().st_size, is_directory)
+    except FileNotFoundError:
+        return None

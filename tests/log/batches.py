@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from kafka_wire.compression import Compression
-from kafka_wire.records import ProducerStamp, Record, build_batch, iter_records
+from kafka_wire.records import ProducerStamp, Record, build_batch, iter_batches, iter_records
 from kafka_wire.types import Offset
 from log.partition_log import PartitionLog
 
 
 def batch_of(
-    values: Sequence[bytes],
+    values: Sequence[bytes | None],
     *,
     timestamp_ms: int = 1_000,
     key: bytes | None = None,
@@ -29,22 +29,21 @@ def batch_of(
     )
 
 
-def values_of(log: PartitionLog, start: Offset | None = None) -> list[tuple[int, bytes | None]]:
-    """Everything in the log from its start on, as (offset, value)."""
+def records_of(log: PartitionLog, start: Offset | None = None) -> list[Record]:
+    """Everything in the log from an offset on, or from its start; read in small pieces."""
     offset = log.log_start_offset if start is None else start
-    found: list[tuple[int, bytes | None]] = []
+    found: list[Record] = []
     while True:
         part = log.read(offset, max_bytes=1000, end_offset=log.log_end_offset)
         if part is None:
             return found
-        data = memoryview(part.read())
+        data = part.read()
         assert len(data) == part.size_bytes
-        for header, batch in whole_batches(data):
-            found += [(r.offset, r.value) for r in iter_records(batch) if r.offset >= offset]
+        for header, batch in iter_batches(data):
+            found += [r for r in iter_records(batch) if r.offset >= offset]
             offset = header.next_offset
 
 
-def whole_batches(data: memoryview):  # type: ignore[no-untyped-def]
-    from kafka_wire.records import iter_batches
-
-    return iter_batches(data)
+def values_of(log: PartitionLog, start: Offset | None = None) -> list[tuple[int, bytes | None]]:
+    """The same as (offset, value)."""
+    return [(record.offset, record.value) for record in records_of(log, start)]
