@@ -13,7 +13,7 @@ def main() -> int:
 def _run() -> int:
     raise UserError(
         "cannot start: the broker is not built yet",
-        "what works today is the library kafka_wire and 'floodmark version'",
+        "what works today: the libraries kafka_wire and log, and 'floodmark log'",
     )
 
 

@@ -250,25 +250,36 @@ def plan(
 
 
 def finish(filesystem: FileSystem, log: PartitionLog, compaction: Compaction) -> None:
-    """Puts the new segments in the places of the old; readers of old files may go on."""
-    for group in compaction.groups:
-        name = f"{log.directory}/{file_name(group[0][0], LOG)}"
-        filesystem.rename(name + CLEANED, name + SWAP)
-        filesystem.sync_directory(log.directory)
-        finish_swap(filesystem, log.directory, group[0][0], [base for base, _ in group[1:]])
-        log.replace_segments([base for base, _ in group])
+    """Puts the new segments in the places of the old; readers of old files may go on.
+
+    Where the log has deleted or cut an old segment since the plan, the new one is dropped: it
+    would bring records back.
+    """
+    log.require_online()
+    try:
+        for group in compaction.groups:
+            name = f"{log.directory}/{file_name(group[0][0], LOG)}"
+            sizes = {segment.base_offset: segment.size_bytes for segment in log.segments.sealed()}
+            if any(sizes.get(base_offset) != size_bytes for base_offset, size_bytes in group):
+                _remove(filesystem, name + CLEANED)
+                continue
+            filesystem.rename(name + CLEANED, name + SWAP)
+            filesystem.sync_directory(log.directory)
+            finish_swap(filesystem, log.directory, group[0][0], [base for base, _ in group[1:]])
+            log.replace_segments([base for base, _ in group])
+    except OSError as error:
+        raise log.go_offline(error) from error
 
 
 def finish_swaps(filesystem: FileSystem, directory: str) -> None:
     """On start: completes what a crash interrupted behind the point of no return."""
-    names = [entry.name for entry in filesystem.list(directory)]
     sizes = {entry.name: entry.size_bytes for entry in filesystem.list(directory)}
-    for name in names:
+    for name in sizes:
         base_offset = offset_of(name.removesuffix(SWAP), LOG) if name.endswith(SWAP) else None
         if base_offset is None:
             continue
         last_offset = _last_offset(filesystem, directory, base_offset, sizes[name])
-        covered = [offset_of(other, LOG) for other in names]
+        covered = [offset_of(other, LOG) for other in sizes]
         replaced = [o for o in covered if o is not None and base_offset < o <= last_offset]
         finish_swap(filesystem, directory, base_offset, replaced)
 

@@ -179,9 +179,10 @@ class DataDirectory:
     def _is_partition(self, partition: TopicPartition) -> bool:
         """Whether there is a log. A directory without one is somebody else's, or was being made."""
         directory = self._directory_of(partition)
+        if self._filesystem.exists(f"{directory}/{PARTITION_METADATA}"):
+            return True
         return self._filesystem.exists(directory) and any(
-            entry.name == PARTITION_METADATA or offset_of(entry.name, LOG) is not None
-            for entry in self._filesystem.list(directory)
+            offset_of(entry.name, LOG) is not None for entry in self._filesystem.list(directory)
         )
 
     def _open_log(

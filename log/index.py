@@ -41,6 +41,7 @@ class IndexFile:
         self._entry_bytes = entry_bytes
         self._file: File | None = None
         self._pending = bytearray()
+        self._is_detached = False
 
     def append(self, entry: bytes) -> None:
         self._pending += entry
@@ -50,7 +51,8 @@ class IndexFile:
     def write(self) -> None:
         """Hands what is pending to the file system."""
         if self._pending:
-            self.open().append(self._pending)
+            if not self._is_detached:
+                self.open().append(self._pending)
             self._pending = bytearray()
 
     @property
@@ -70,7 +72,12 @@ class IndexFile:
 
     def truncate(self, entries_count: int) -> None:
         self.write()
-        self.open().truncate(entries_count * self._entry_bytes)
+        if not self._is_detached:
+            self.open().truncate(entries_count * self._entry_bytes)
+
+    def detach(self) -> None:
+        """Nothing is written any more: the disk has failed, and readers go on without the file."""
+        self._is_detached = True
 
     def open(self) -> File:
         if self._file is None:

@@ -126,7 +126,7 @@ class PartitionLog:
         origin: Origin = _CLIENT,
     ) -> Appended:
         """Appends one batch; its offsets and epoch are written into `batch`."""
-        self._require_online()
+        self.require_online()
         # Offsets and epoch are not part of the checksum. Written before the header is parsed,
         # they need not be parsed again; in a batch that is refused they mean nothing.
         if len(batch) >= HEADER_SIZE_BYTES:
@@ -155,13 +155,13 @@ class PartitionLog:
                 active = self._begin_segment(header, now_ms)
             active.append(batch, header)
         except OSError as error:
-            raise self._go_offline(error) from error
+            raise self.go_offline(error) from error
         self._note(batch, header)
         return Appended(header.base_offset, header.last_offset, append_time_ms)
 
     def append_as_follower(self, data: memoryview, *, now_ms: int) -> Offset:
         """Appends the leader's batches verbatim; returns the new log end offset."""
-        self._require_online()
+        self.require_online()
         expected, latest = self.log_end_offset, self.epochs.latest
         run = _Run(data, self.segments.active)
         try:
@@ -191,7 +191,7 @@ class PartitionLog:
             try:
                 self.segments.active.write()
             except OSError as error:
-                raise self._go_offline(error) from error
+                raise self.go_offline(error) from error
 
     # -------------------------------------------------------------------------------- reading
 
@@ -209,7 +209,8 @@ class PartitionLog:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"offset {offset} is not within {self.log_start_offset} and {self.log_end_offset}",
             )
-        end_offset = min(end_offset, self.log_end_offset)
+        if end_offset > self.log_end_offset:
+            end_offset = self.log_end_offset
         if offset >= end_offset:
             return None
         if offset >= active.base_offset and end_offset >= self.log_end_offset:
@@ -283,7 +284,7 @@ class PartitionLog:
 
         At most one ticket at a time: bring it back with `complete_flush` or `fail_flush`.
         """
-        self._require_online()
+        self.require_online()
         invariant(self._ticket is None, "one flush at a time", directory=self.directory)
         active = self.segments.active
         try:
@@ -293,7 +294,7 @@ class PartitionLog:
                 files.append(active.file)
                 active.is_synced = True
         except OSError as error:
-            raise self._go_offline(error) from error
+            raise self.go_offline(error) from error
         if not files and not self._epochs_changed and not self._names_changed:
             self.recovery_point = self.log_end_offset
             return None
@@ -320,7 +321,7 @@ class PartitionLog:
         """The ticket could not be run: the log is offline from now on."""
         invariant(ticket is self._ticket, "a ticket fails once, with its own log")
         self._ticket = None
-        return self._go_offline(error)
+        return self.go_offline(error)
 
     def flush(self) -> Offset:
         """Prepares, runs and completes a flush here and now."""
@@ -341,7 +342,7 @@ class PartitionLog:
                 self._unsynced += self.segments.active.indexes.files()
                 self._write_snapshot()
             except OSError as error:
-                raise self._go_offline(error) from error
+                raise self.go_offline(error) from error
             self.flush()
         for segment in self.segments:
             segment.forget_files()
@@ -354,10 +355,10 @@ class PartitionLog:
         Batches stay whole. Where `end_offset` lies within one, or within a gap that compaction has
         left, the log ends before it.
         """
-        self._require_online()
+        self.require_online()
         if end_offset >= self.log_end_offset:
             return
-        if end_offset <= self.segments.first.base_offset:
+        if end_offset < self.segments.first.base_offset:
             self.truncate_fully_and_start_at(end_offset)
             return
         try:
@@ -376,11 +377,11 @@ class PartitionLog:
             segment.is_synced = True
             self._after_truncation(end_offset)
         except (OSError, LogError) as error:
-            raise self._go_offline(error) from error
+            raise self.go_offline(error) from error
 
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Forgets all records; the next one gets `offset`."""
-        self._require_online()
+        self.require_online()
         try:
             self._before_truncation(Offset(0))
             while len(self.segments) > 1:
@@ -388,12 +389,14 @@ class PartitionLog:
             self.segments.first.remove()
             self._filesystem.sync_directory(self.directory)
             self.segments.reset(self._new_segment(offset))
+            # The file's name is what tells the next start where the log goes on.
+            self._filesystem.sync_directory(self.directory)
             self.log_start_offset = offset
             self.epochs.clear()
             self._epochs_changed = True
             self._after_truncation(offset)
         except (OSError, LogError) as error:
-            raise self._go_offline(error) from error
+            raise self.go_offline(error) from error
 
     def advance_log_start(self, offset: Offset) -> int:
         """Records below `offset` are gone (DeleteRecords); returns how many segments went.
@@ -401,7 +404,7 @@ class PartitionLog:
         Those that stay in a file come back with a crash, unless the log start is written down
         before (`DataDirectory.checkpoint`).
         """
-        self._require_online()
+        self.require_online()
         invariant(
             offset <= self.high_watermark,
             "only committed records are deleted",
@@ -415,7 +418,7 @@ class PartitionLog:
 
     def delete_expired(self, now_ms: int) -> int:
         """Deletes segments that retention has no more use for; returns how many."""
-        self._require_online()
+        self.require_online()
         if "delete" not in self.config.cleanup_policy:
             return self._remove_first_segments(self._is_deleted)
         retention_ms, retention_bytes = self.config.retention_ms, self.config.retention_bytes
@@ -528,7 +531,7 @@ class PartitionLog:
         try:
             run.segment.append_run(run.data[start : run.end], headers)
         except OSError as error:
-            raise self._go_offline(error) from error
+            raise self.go_offline(error) from error
         for header in headers:
             self._note(run.data[start : start + header.size_bytes], header)
             start += header.size_bytes
@@ -548,7 +551,7 @@ class PartitionLog:
             if self._is_roll_due(active, header, now_ms):
                 return self._begin_segment(header, now_ms)
         except OSError as error:
-            raise self._go_offline(error) from error
+            raise self.go_offline(error) from error
         return active
 
     def _begin_segment(self, header: BatchHeader, now_ms: int) -> Segment:
@@ -594,7 +597,7 @@ class PartitionLog:
             self._write_snapshot()
             self.segments.append(self._new_segment(self.log_end_offset))
         except OSError as error:
-            raise self._go_offline(error) from error
+            raise self.go_offline(error) from error
 
     def _new_segment(self, base_offset: Offset) -> Segment:
         segment = Segment(self._filesystem, self.directory, base_offset, self._settings)
@@ -642,7 +645,7 @@ class PartitionLog:
                 self._known_end = None
                 self._filesystem.sync_directory(self.directory)
         except OSError as error:
-            raise self._go_offline(error) from error
+            raise self.go_offline(error) from error
         return removed
 
     def _remove_snapshot(self, offset: Offset) -> None:
@@ -679,9 +682,10 @@ class PartitionLog:
         try:
             self.segments.active.write()
         except OSError as error:
-            self._go_offline(error)
+            self.go_offline(error)
 
-    def _require_online(self) -> None:
+    def require_online(self) -> None:
+        """Raises if nothing may be written."""
         if self.failure is not None:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory} is offline: {self.failure}"
@@ -696,10 +700,10 @@ class PartitionLog:
         if active.first_unwritten is not None:
             self.log_end_offset = min(self.log_end_offset, active.first_unwritten)
             self.high_watermark = min(self.high_watermark, self.log_end_offset)
-            active.first_unwritten = None
-        active.abandon_staged()
+        active.abandon_staged(self.log_end_offset)
 
-    def _go_offline(self, error: Exception) -> KafkaError:
+    def go_offline(self, error: Exception) -> KafkaError:
+        """Takes the log offline, and tells; returns what to raise."""
         self.take_offline(error)
         if isinstance(error, OSError):
             # The disk is at fault, not this log alone.

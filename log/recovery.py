@@ -13,7 +13,7 @@ is suspect and every batch there is checked:
 """
 
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from kafka_wire.types import Offset
 from log.check import BatchCheck
@@ -66,8 +66,7 @@ def open_log(
         end = segments.active.end_offset()
     else:
         check = BatchCheck(
-            start=next(segments.from_offset(recovery_point)).base_offset,
-            gaps="compact" in config.cleanup_policy,
+            start=_doubtful(segments, recovery_point)[0].base_offset,
             known_epochs=epochs or LeaderEpochs(),
             known_end=recovery_point,
         )
@@ -159,22 +158,31 @@ def _check(
 
     Cuts the log at the first bad batch; returns the segments that were checked and stay.
     """
-    suspects = list(segments.from_offset(recovery_point))
+    suspects = _doubtful(segments, recovery_point)
     for segment, following in pairwise([*segments][: len(segments) - len(suspects) + 1]):
         if segment.end_offset() != following.base_offset:
             reason = f"the next segment begins at offset {following.base_offset}"
             raise DamagedLogError(segment.path(), segment.size_bytes, segment.end_offset(), reason)
-    for segment in suspects:
-        bad = check.first_bad(segment)
+    for segment, following in zip_longest(suspects, suspects[1:]):
+        bad = check.first_bad(segment, following)
         if bad is not None:
             if check.expected < recovery_point:
                 raise DamagedLogError(segment.path(), bad.position, check.expected, bad.reason)
             _cut(filesystem, directory, segments, segment, bad.position)
             break
-    suspects = list(segments.from_offset(recovery_point))
+    suspects = _doubtful(segments, recovery_point)
     for segment in suspects:
         segment.rebuild_indexes()
     return suspects
+
+
+def _doubtful(segments: Segments, recovery_point: Offset) -> list[Segment]:
+    """The segments to check: from the one that holds the last synced batch.
+
+    Where that one ends with the recovery point, its batches were synced, but it may have been
+    sealed after that: then its indexes were not.
+    """
+    return list(segments.from_offset(Offset(max(recovery_point - 1, 0))))
 
 
 def _cut(

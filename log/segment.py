@@ -171,10 +171,13 @@ class Segment:
             self._written_bytes += len(staged)
             self.first_unwritten = None
 
-    def abandon_staged(self) -> None:
-        """Forgets batches that could not be written, for a segment that nobody appends to."""
+    def abandon_staged(self, end_offset: Offset) -> None:
+        """Forgets batches that could not be written: those from `end_offset` on."""
         self._staged = bytearray()
+        self.first_unwritten = None
         self.size_bytes = self._written_bytes
+        if self._indexes is not None:
+            self._indexes.detach(self._written_bytes, end_offset)
 
     def seal(self) -> None:
         """No more batches will come."""

@@ -100,6 +100,13 @@ class SegmentIndexes:
             found.append(self.transactions.file.open())
         return found
 
+    def detach(self, segment_bytes: int, end_offset: Offset) -> None:
+        """Forgets batches that could not be written, and writes nothing any more."""
+        for index in (self.offsets, self.times, self.transactions):
+            index.file.detach()
+        self.offsets.truncate(segment_bytes)
+        self.times.truncate(end_offset)
+
     def forget_files(self) -> None:
         for index in (self.offsets, self.times, self.transactions):
             index.file.forget()

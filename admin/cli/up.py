@@ -12,6 +12,6 @@ app = typer.Typer(add_completion=False)
 def up() -> None:
     """Run a local cluster. Not possible yet: it says what is missing and exits 3."""
     raise UserError(
-        "cannot run a local cluster yet: the log, the metadata quorum and the broker are missing",
-        "what works today is the library kafka_wire and 'floodmark version'",
+        "cannot run a local cluster yet: the metadata quorum and the broker are missing",
+        "what works today: the libraries kafka_wire and log, and 'floodmark log'",
     )

@@ -42,6 +42,9 @@ TIMESTAMP_TYPE_FLAG: Final = 0x08
 TRANSACTIONAL_FLAG: Final = 0x10
 CONTROL_FLAG: Final = 0x20
 DELETE_HORIZON_FLAG: Final = 0x40
+_LOGS_FLAGS: Final = CONTROL_FLAG | DELETE_HORIZON_FLAG
+_BROKERS_FLAGS: Final = _LOGS_FLAGS | TIMESTAMP_TYPE_FLAG
+"""What no client may set."""
 
 NO_TIMESTAMP: Final = -1
 MAX_INT32: Final = 2**31 - 1
@@ -247,27 +250,28 @@ def validate_batch(batch: Buffer, header: BatchHeader | None = None) -> BatchHea
 def validate_produced_batch(batch: Buffer) -> BatchHeader:
     """`validate_batch`, and what Kafka demands besides of a batch that a client sends."""
     header = validate_batch(batch)
-    if header.records_count == 0:
+    count, attributes = header.records_count, header.attributes
+    if count == 0:
         raise InvalidBatchError("the record batch is empty: send at least one record")
-    if header.records_count != header.last_offset_delta + 1:
+    if count != header.last_offset_delta + 1:
         raise InvalidBatchError(
-            f"the record batch has {header.records_count} records for "
+            f"the record batch has {count} records for "
             f"{header.last_offset_delta + 1} offsets: number them without gaps"
         )
-    if header.attributes & (CONTROL_FLAG | DELETE_HORIZON_FLAG):
+    if attributes & _BROKERS_FLAGS:
+        if attributes & TIMESTAMP_TYPE_FLAG and not attributes & _LOGS_FLAGS:
+            raise InvalidTimestampError(
+                "the record batch claims LogAppendTime, which only a broker may set: use CreateTime"
+            )
         raise InvalidBatchError("clients may not write control batches or delete horizons")
-    if header.attributes & TIMESTAMP_TYPE_FLAG:
-        raise InvalidTimestampError(
-            "the record batch claims LogAppendTime, which only a broker may set: use CreateTime"
-        )
     if header.producer_id is None:
-        if header.attributes & TRANSACTIONAL_FLAG:
+        if attributes & TRANSACTIONAL_FLAG:
             raise InvalidBatchError("a transactional record batch needs a producer id")
     elif header.producer_epoch is None or header.base_sequence is None:
         raise InvalidBatchError(
             f"the record batch of producer {header.producer_id} needs an epoch and a sequence"
         )
-    if header.attributes & COMPRESSION_MASK:
+    if attributes & COMPRESSION_MASK:
         _ = header.compression
     return header
 

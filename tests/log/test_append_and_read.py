@@ -17,7 +17,7 @@ from kafka_wire.records import (
 )
 from kafka_wire.types import LeaderEpoch, Offset
 from log.config import LogConfig
-from log.filesystem.memory import Kind, MemoryFileSystem, ShortRead
+from log.filesystem.memory import MUTATIONS, Kind, MemoryFileSystem, ShortRead
 from log.partition_log import PartitionLog
 from log.segment import MAX_RELATIVE_OFFSET, STAGE_BYTES, Slice
 from tests.log.batches import batch_of, values_of
@@ -402,6 +402,26 @@ def test_failed_write_takes_the_log_offline_and_what_was_there_is_read(
     log.close()
     files.crash()
     assert [offset for offset, _ in values_of(open_at(files, recovery_point=5))][:5] == [*range(5)]
+
+
+def test_readers_need_nothing_of_a_disk_that_only_reads() -> None:
+    files = new_files()
+    log = open_at(files, SMALL)
+    fill(log, 18)
+    log.flush()
+    fill(log, 3)
+    files.on_operation = failing(*MUTATIONS, number=errno.EROFS)
+    assert [offset for offset, _ in values_of(log)] == list(range(18))
+    assert log.failure is not None
+    for offset in range(18):
+        found = log.offset_at(1_000 + offset, end_offset=log.log_end_offset)
+        assert found is not None
+        assert found.offset == offset
+    for offset in range(18, 22):
+        assert log.offset_at(1_000 + offset, end_offset=log.log_end_offset) is None
+    newest = log.newest_record(end_offset=Offset(99))
+    assert newest is not None
+    assert newest.offset == 17
 
 
 def test_write_that_fails_under_a_reader_is_not_repeated() -> None:

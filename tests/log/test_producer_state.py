@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_wire.error_codes import ErrorCode, KafkaError
+from kafka_wire.records import iter_records, parse_control_record
 from kafka_wire.types import Offset, ProducerId
 from log.errors import DamagedFileError
 from log.partition_log import PartitionLog
@@ -327,3 +328,62 @@ def test_state_after_restart_recovery_or_truncation_is_that_of_a_replay(
 def aborted(log: PartitionLog) -> list[tuple[int, int, int, int]]:
     found = log.aborted_transactions(Offset(0), Offset(2**40))
     return [(a.producer_id, a.first_offset, a.last_offset, a.last_stable_offset) for a in found]
+
+
+def aborted_by_reading(log: PartitionLog) -> list[tuple[int, int, int]]:
+    """The aborted transactions of a log, by going through all of it."""
+    began: dict[int, int] = {}
+    found: list[tuple[int, int, int]] = []
+    for segment in log.segments:
+        for _, header, batch in segment.batches():
+            if header.producer_id is None or not header.is_transactional:
+                continue
+            if not header.is_control:
+                began.setdefault(header.producer_id, header.base_offset)
+                continue
+            first = began.pop(header.producer_id, None)
+            marker = parse_control_record(next(iter(iter_records(batch))))
+            if first is not None and marker is not None and not marker.is_commit:
+                found.append((header.producer_id, first, header.base_offset))
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    lives=st.lists(
+        st.tuples(ACTIONS, st.sampled_from(["crash", "close", "cut"]), st.floats(0, 1)),
+        min_size=1,
+        max_size=4,
+    ),
+)
+def test_producers_and_aborted_transactions_survive_many_crashes(
+    seed: int, lives: list[tuple[list[tuple[str, int, int]], str, float]]
+) -> None:
+    """Whatever is lost: what is known afterwards is what the batches on disk tell."""
+    files = new_files(seed)
+    point = [0]
+
+    def lower(offset: Offset) -> None:
+        point[0] = min(point[0], offset)
+
+    log = open_at(files, before_truncation=lower)
+    for actions, end, share in lives:
+        for number, action in enumerate(actions):
+            act(log, *action)
+            if number % 7 == 6:
+                log.flush()
+            if number % 11 == 10:
+                point[0] = log.recovery_point
+        if end == "cut":
+            log.truncate_to(Offset(int(log.log_end_offset * share)))
+        clean = end == "close"
+        if clean:
+            log.close()
+            point[0] = log.recovery_point
+        else:
+            log.write_staged()
+            files.crash()
+        log = open_at(files, clean=clean, recovery_point=point[0], before_truncation=lower)
+        assert known(log.producers, batches_count=1) == known(from_scratch(log), batches_count=1)
+        assert [item[:3] for item in aborted(log)] == aborted_by_reading(log)

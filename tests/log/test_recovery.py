@@ -167,6 +167,46 @@ def test_damage_below_the_recovery_point_is_told_and_nothing_is_shortened(positi
     assert offsets(open_at(files, ONE_SEGMENT, recovery_point=COUNT)) == list(range(COUNT))
 
 
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+@pytest.mark.parametrize("bad", range(20))
+@pytest.mark.parametrize("position", [4, 6, 7])
+def test_flipped_bit_in_an_offset_is_not_taken_for_a_gap(
+    policy: str, bad: int, position: int
+) -> None:
+    """The checksum does not cover it, and compaction leaves gaps."""
+    config = LogConfig(index_interval_bytes=80, cleanup_policy=frozenset({policy}))
+    files = filled(config)
+    data = read_bytes(files, f"{FIRST}.log")
+    at = sum(header.size_bytes for header in headers_in(data)[:bad])
+    files.flip_bit(f"{DIRECTORY}/{FIRST}.log", at + position, 5)
+    with pytest.raises(DamagedLogError) as caught:
+        open_at(files, config, recovery_point=COUNT)
+    assert (caught.value.offset, caught.value.position) == (bad, at)
+    assert len(read_bytes(files, f"{FIRST}.log")) == len(data)
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+@pytest.mark.parametrize("recovery_point", [0, 11, 50, 55, 100, 191])
+def test_gaps_of_compaction_stay_whatever_the_policy_is_now(
+    policy: str, recovery_point: int
+) -> None:
+    source = open_at(new_files())
+    fill(source, 1)
+    part = source.read(Offset(0), max_bytes=1, end_offset=Offset(1))
+    assert part is not None
+    batch = bytearray(part.read())
+    files = new_files()
+    config = LogConfig(segment_bytes=700, cleanup_policy=frozenset({policy}))
+    log = open_at(files, config)
+    for offset in range(0, 200, 10):
+        batch[:8] = offset.to_bytes(8, "big")
+        log.append_as_follower(memoryview(batch), now_ms=1_000)
+    log.flush()
+    assert len(log.segments) > 2
+    log = open_at(files, config, recovery_point=recovery_point)
+    assert offsets(log) == list(range(0, 200, 10))
+
+
 def test_missing_end_of_what_was_synced_is_told() -> None:
     files = filled()
     data = read_bytes(files, f"{FIRST}.log")
@@ -376,11 +416,13 @@ def test_stale_snapshot_does_not_come_back_after_a_truncation() -> None:
         for sequence in range(30):
             produce(log, 7, sequence)
         log.flush()
+        second = [segment.base_offset for segment in log.segments][1]
         log.truncate_to(Offset(2))
-        fill(log, 30)
+        append(log, *[b"x"] * second)
+        assert log.log_end_offset > second
         log.flush()
         files.crash()
-        log = open_at(files, recovery_point=0)
+        log = open_at(files, recovery_point=log.recovery_point)
         entry = log.producers.entry(ProducerId(7))
         assert entry is not None
         assert entry.batches[-1].last_sequence == 1

@@ -186,6 +186,24 @@ def test_truncating_fully_forgets_records_epochs_and_producers() -> None:
     assert [*log.epochs.entries] == [(3, 50)]
 
 
+def test_log_goes_on_where_it_was_told_to_after_a_crash() -> None:
+    for seed in range(20):
+        files = new_files(seed)
+        log = open_at(files)
+        fill(log, 20)
+        log.flush()
+        log.truncate_fully_and_start_at(Offset(50))
+        files.crash()
+        log = open_at(files)
+        assert (log.log_start_offset, log.log_end_offset) == (50, 50)
+        log.truncate_to(Offset(50))
+        fill(log, 2)
+        log.flush()
+        log.truncate_to(Offset(50))
+        files.crash()
+        assert open_at(files).log_end_offset == 50
+
+
 def test_truncating_fully_may_start_lower() -> None:
     files = new_files()
     log = open_at(files, log_start_offset=100)
