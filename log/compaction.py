@@ -46,8 +46,8 @@ from log.names import (
     file_name,
     offset_of,
 )
-from log.partition_log import PartitionLog, segment_settings
-from log.segment import MAX_RELATIVE_OFFSET, Segment
+from log.partition_log import PartitionLog
+from log.segment import MAX_RELATIVE_OFFSET, Segment, SegmentSettings
 from log.transaction_index import AbortedTransaction
 
 MAX_KEYS: Final = 4_000_000
@@ -90,12 +90,16 @@ class Compaction:
 
     def _learn_keys(self) -> None:
         last = self._filter.last_offset_of_key
-        for segment in self._segments([item for group in self.groups for item in group]):
-            position = segment.position_of(self._first_dirty_offset)
-            for _, header, batch in segment.batches(position):
+        items = [item for group in self.groups for item in group]
+        clean = sum(base <= self._first_dirty_offset for base, _ in items[1:])
+        for segment in self._segments(items[clean:]):
+            # Indexes are left alone: they are files of the log's own thread.
+            for _, header, batch in segment.batches():
                 if header.base_offset >= self.end_offset:
                     return
-                if header.is_control or self._filter.is_aborted(header):
+                if header.last_offset < self._first_dirty_offset or header.is_control:
+                    continue
+                if self._filter.is_aborted(header):
                     continue
                 if len(last) >= MAX_KEYS:
                     self.end_offset = header.base_offset
@@ -133,7 +137,7 @@ class Compaction:
                 self._filesystem,
                 self._directory,
                 base_offset,
-                segment_settings(self._config),
+                SegmentSettings.of(self._config),
                 size_bytes=size_bytes,
             )
 

@@ -25,29 +25,26 @@ from floodmark.invariant import invariant
 from kafka_wire.error_codes import ErrorCode, KafkaError
 from kafka_wire.records import (
     BatchHeader,
-    TimestampType,
     assign_offsets,
     iter_batches,
-    iter_records,
-    parse_control_record,
-    parse_header,
-    set_max_timestamp,
     validate_batch,
     validate_produced_batch,
 )
 from kafka_wire.records.batch import HEADER_SIZE_BYTES
 from kafka_wire.types import LeaderEpoch, Offset
+from log.admission import check_marker, check_order, stamp_time
 from log.config import LogConfig
 from log.epochs import EpochEnd, LeaderEpochs, encode_epochs
 from log.errors import DamagedFileError, DamagedLogError, LogError
 from log.filesystem import File, FileSystem
 from log.flush import FlushTicket
 from log.lookup import TimedOffset, first_at_or_after, newest
-from log.names import SNAPSHOT, file_name
-from log.producer_snapshot import encode_snapshot
+from log.producer_snapshot import remove_snapshot, write_snapshot
 from log.producer_state import ProducerState
 from log.replay import load_producers, rebuild_transactions, replay
-from log.segment import MAX_RELATIVE_OFFSET, Segment, SegmentSettings, Slice
+from log.retention import Retention
+from log.rolling import RollRule, Run
+from log.segment import Segment, SegmentSettings, Slice
 from log.segments import Segments
 from log.transaction_index import AbortedTransaction
 
@@ -106,13 +103,13 @@ class PartitionLog:
         self._filesystem = filesystem
         self._before_truncation = before_truncation
         self._on_failure = on_failure
-        self._settings = segment_settings(config)
+        self._settings = SegmentSettings.of(config)
         self._epochs_changed = False
         self._names_changed = bool(unsynced)
         self._unsynced = unsynced
         """Files of sealed segments, and snapshots, that were written since the last flush."""
         self._ticket: FlushTicket | None = None
-        self._segment_begun_ms: int | None = None
+        self._rule = RollRule(config)
         self._known_end: tuple[Offset, Segment, int] | None = None
 
     # ------------------------------------------------------------------------------ appending
@@ -145,13 +142,13 @@ class PartitionLog:
         else:
             header = validate_batch(batch)
         if header.is_control:
-            self._check_marker(header, batch)
+            check_marker(self.producers, header, batch)
             append_time_ms = None
         else:
-            header, append_time_ms = self._stamp_time(batch, header, now_ms)
+            header, append_time_ms = stamp_time(self.config, batch, header, now_ms)
         try:
             active = self.segments.active
-            if self._is_roll_due(active, header, now_ms):
+            if self._rule.is_due(active, header, now_ms):
                 active = self._begin_segment(header, now_ms)
             active.append(batch, header)
         except OSError as error:
@@ -163,12 +160,12 @@ class PartitionLog:
         """Appends the leader's batches verbatim; returns the new log end offset."""
         self.require_online()
         expected, latest = self.log_end_offset, self.epochs.latest
-        run = _Run(data, self.segments.active)
+        run = Run(data, self.segments.active)
         try:
             for header, batch in iter_batches(data):
                 validate_batch(batch, header)
-                self._check_order(header, expected, latest)
-                if run.headers and self._is_roll_due(run.segment, header, now_ms, run):
+                check_order(header, expected, latest)
+                if run.headers and self._rule.is_due(run.segment, header, now_ms, run):
                     self._write_run(run)
                 if not run.headers:
                     run.segment = self._segment_for(header, now_ms)
@@ -419,33 +416,10 @@ class PartitionLog:
     def delete_expired(self, now_ms: int) -> int:
         """Deletes segments that retention has no more use for; returns how many."""
         self.require_online()
-        if "delete" not in self.config.cleanup_policy:
-            return self._remove_first_segments(self._is_deleted)
-        retention_ms, retention_bytes = self.config.retention_ms, self.config.retention_bytes
-        size_bytes = self.segments.size_bytes
-
-        def is_expired(segment: Segment, end: Offset) -> bool:
-            nonlocal size_bytes
-            if self._is_deleted(segment, end):
-                size_bytes -= segment.size_bytes
-                return True
-            if segment.size_bytes == 0:
-                return False
-            newest = segment.indexes.max_timestamp
-            too_old = (
-                retention_ms is not None
-                and newest is not None
-                and newest[0] < now_ms - retention_ms
-            )
-            too_much = (
-                retention_bytes is not None and size_bytes - segment.size_bytes >= retention_bytes
-            )
-            if too_old or too_much:
-                size_bytes -= segment.size_bytes
-                return True
-            return False
-
-        return self._remove_first_segments(is_expired)
+        retention = Retention(self.config, now_ms=now_ms, size_bytes=self.segments.size_bytes)
+        return self._remove_first_segments(
+            lambda segment, end: retention.may_go(segment, deleted=self._is_deleted(segment, end))
+        )
 
     def _is_deleted(self, segment: Segment, end: Offset) -> bool:
         return end <= self.log_start_offset and segment is not self.segments.active
@@ -470,59 +444,7 @@ class PartitionLog:
 
     # ------------------------------------------------------------------------------ internals
 
-    def _stamp_time(
-        self, batch: bytearray | memoryview, header: BatchHeader, now_ms: int
-    ) -> tuple[BatchHeader, int | None]:
-        """Sets or checks the time of a batch; returns its header, and the time that was set."""
-        config = self.config
-        if config.uses_log_append_time:
-            set_max_timestamp(batch, TimestampType.LOG_APPEND_TIME, now_ms)
-            return parse_header(batch), now_ms
-        newest_ms = header.max_timestamp_ms
-        if newest_ms is None:
-            # Some clients leave it out. Without it nothing could be found by time.
-            times = [r.timestamp_ms for r in iter_records(batch) if r.timestamp_ms is not None]
-            if not times:
-                return header, None
-            newest_ms = max(times)
-            set_max_timestamp(batch, TimestampType.CREATE_TIME, newest_ms)
-            header = parse_header(batch)
-        oldest_ms = newest_ms if header.base_timestamp_ms is None else header.base_timestamp_ms
-        if (
-            newest_ms > now_ms + config.message_timestamp_after_max_ms
-            or oldest_ms < now_ms - config.message_timestamp_before_max_ms
-        ):
-            raise KafkaError(
-                ErrorCode.INVALID_TIMESTAMP,
-                f"timestamps from {oldest_ms} to {newest_ms} are too far from {now_ms}: see "
-                "message.timestamp.before.max.ms and message.timestamp.after.max.ms",
-            )
-        return header, None
-
-    def _check_marker(self, header: BatchHeader, batch: bytearray | memoryview) -> None:
-        for record in iter_records(batch):
-            marker = parse_control_record(record)
-            if marker is not None:
-                self.producers.check_marker(header, marker)
-
-    def _check_order(
-        self, header: BatchHeader, expected: Offset, latest: LeaderEpoch | None
-    ) -> None:
-        """Refuses what a leader cannot have sent: offsets or epochs that go back."""
-        too_far = header.last_offset - expected > MAX_RELATIVE_OFFSET
-        if header.base_offset < expected or too_far or header.leader_epoch is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_SERVER_ERROR,
-                f"{self.directory}: the leader sent offset {header.base_offset}, "
-                f"expected {expected}",
-            )
-        if latest is not None and header.leader_epoch < latest:
-            raise KafkaError(
-                ErrorCode.FENCED_LEADER_EPOCH,
-                f"{self.directory}: a batch of epoch {header.leader_epoch} after one of {latest}",
-            )
-
-    def _write_run(self, run: "_Run") -> None:
+    def _write_run(self, run: Run) -> None:
         """Writes the batches of a run at once; the next run begins behind it."""
         if not run.headers:
             return
@@ -548,7 +470,7 @@ class PartitionLog:
         """The segment that a batch goes to: the active one, or a new one if that is due."""
         active = self.segments.active
         try:
-            if self._is_roll_due(active, header, now_ms):
+            if self._rule.is_due(active, header, now_ms):
                 return self._begin_segment(header, now_ms)
         except OSError as error:
             raise self.go_offline(error) from error
@@ -556,33 +478,8 @@ class PartitionLog:
 
     def _begin_segment(self, header: BatchHeader, now_ms: int) -> Segment:
         self.roll()
-        newest_ms = header.max_timestamp_ms
-        self._segment_begun_ms = now_ms if newest_ms is None else newest_ms
+        self._rule.begin(header, now_ms)
         return self.segments.active
-
-    def _is_roll_due(
-        self, active: Segment, header: BatchHeader, now_ms: int, run: "_Run | None" = None
-    ) -> bool:
-        """Whether a batch has to go to a new segment, rather than behind a run in this one."""
-        size_bytes, entries_left = active.size_bytes, active.indexes.offsets.entries_left
-        if run is not None:
-            size_bytes += run.end - run.start
-            entries_left -= len(run.headers)
-        time_ms = now_ms if header.max_timestamp_ms is None else header.max_timestamp_ms
-        if size_bytes == 0:
-            self._segment_begun_ms = time_ms
-            return False
-        if self._segment_begun_ms is None:
-            _, first, _ = next(active.batches())
-            begun_ms = first.max_timestamp_ms
-            self._segment_begun_ms = time_ms if begun_ms is None else begun_ms
-        config = self.config
-        return (
-            size_bytes + header.size_bytes > config.segment_bytes
-            or time_ms - self._segment_begun_ms > config.segment_ms
-            or header.last_offset - active.base_offset > MAX_RELATIVE_OFFSET
-            or entries_left <= 0
-        )
 
     def roll(self) -> None:
         """Seals the active segment and begins a new one, with a snapshot of the producers."""
@@ -606,11 +503,9 @@ class PartitionLog:
         return segment
 
     def _write_snapshot(self) -> None:
-        path = f"{self.directory}/{file_name(self.log_end_offset, SNAPSHOT)}"
-        file = self._filesystem.open(path, create=True)
-        file.truncate(0)
-        file.append(encode_snapshot(self.producers))
-        self._unsynced.append(file)
+        self._unsynced.append(
+            write_snapshot(self._filesystem, self.directory, self.log_end_offset, self.producers)
+        )
         self._names_changed = True
 
     def _position_of_end(self, segment: Segment, end_offset: Offset) -> int:
@@ -638,7 +533,7 @@ class PartitionLog:
                 self.segments.remove_first()
                 self.log_start_offset = max(self.log_start_offset, end)
                 segment.remove()
-                self._remove_snapshot(segment.base_offset)
+                remove_snapshot(self._filesystem, self.directory, segment.base_offset)
                 removed += 1
             if removed:
                 self._epochs_changed |= self.epochs.truncate_start(self.log_start_offset)
@@ -648,11 +543,6 @@ class PartitionLog:
             raise self.go_offline(error) from error
         return removed
 
-    def _remove_snapshot(self, offset: Offset) -> None:
-        path = f"{self.directory}/{file_name(offset, SNAPSHOT)}"
-        if self._filesystem.exists(path):
-            self._filesystem.remove(path)
-
     def _after_truncation(self, end_offset: Offset) -> None:
         self.log_end_offset = end_offset
         self.log_start_offset = min(self.log_start_offset, end_offset)
@@ -661,7 +551,7 @@ class PartitionLog:
         if self._ticket is not None:
             self._ticket.end_offset = min(self._ticket.end_offset, end_offset)
         self._known_end = None
-        self._segment_begun_ms = None
+        self._rule.begin(None, 0)
         if self.epochs.truncate_end(end_offset):
             self._epochs_changed = True
         self.producers = load_producers(self._filesystem, self.directory, self.segments, end_offset)
@@ -709,22 +599,3 @@ class PartitionLog:
             # The disk is at fault, not this log alone.
             self._on_failure(error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory} went offline: {error}")
-
-
-class _Run:
-    """Neighbouring batches of a leader's answer that go into one segment, for one write."""
-
-    __slots__ = ("data", "end", "headers", "segment", "start")
-
-    def __init__(self, data: memoryview, segment: Segment) -> None:
-        self.data = data
-        self.segment = segment
-        self.start = self.end = 0
-        self.headers: list[BatchHeader] = []
-
-
-def segment_settings(config: LogConfig) -> SegmentSettings:
-    return SegmentSettings(
-        index_interval_bytes=config.index_interval_bytes,
-        max_index_bytes=config.segment_index_bytes,
-    )

@@ -15,6 +15,8 @@ from typing import Final
 from kafka_wire.crc import crc32c
 from kafka_wire.types import Offset, ProducerEpoch, ProducerId, Sequence
 from log.errors import DamagedFileError
+from log.filesystem import File, FileSystem
+from log.names import SNAPSHOT, file_name
 from log.producer_state import KnownBatch, ProducerEntry, ProducerState
 
 _VERSION: Final = 1
@@ -23,6 +25,22 @@ _COUNT: Final = struct.Struct(">i")
 _ENTRY: Final = struct.Struct(">qhiqiqiq")
 _NONE: Final = -1
 _SEQUENCE_MASK: Final = 2**31 - 1
+
+
+def write_snapshot(
+    filesystem: FileSystem, directory: str, offset: Offset, state: ProducerState
+) -> File:
+    """Writes the snapshot of an offset; the caller syncs the file and the directory."""
+    file = filesystem.open(f"{directory}/{file_name(offset, SNAPSHOT)}", create=True)
+    file.truncate(0)
+    file.append(encode_snapshot(state))
+    return file
+
+
+def remove_snapshot(filesystem: FileSystem, directory: str, offset: Offset) -> None:
+    path = f"{directory}/{file_name(offset, SNAPSHOT)}"
+    if filesystem.exists(path):
+        filesystem.remove(path)
 
 
 def encode_snapshot(state: ProducerState) -> bytes:

@@ -33,9 +33,9 @@ from log.names import (
     TRANSACTION_INDEX,
     offset_of,
 )
-from log.partition_log import PartitionLog, segment_settings
+from log.partition_log import PartitionLog
 from log.replay import load_producers
-from log.segment import Segment
+from log.segment import Segment, SegmentSettings
 from log.segments import Segments
 
 
@@ -118,7 +118,7 @@ def _find_segments(
     filesystem: FileSystem, directory: str, config: LogConfig, log_start_offset: Offset
 ) -> Segments:
     """The segments on disk, after the remains of unfinished work were removed."""
-    settings = segment_settings(config)
+    settings = SegmentSettings.of(config)
     found: list[Segment] = []
     others: list[tuple[Offset, str]] = []
     for entry in filesystem.list(directory):

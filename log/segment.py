@@ -17,6 +17,7 @@ from kafka_wire.errors import WireError
 from kafka_wire.records import BatchHeader, validate_batch
 from kafka_wire.records.batch import HEADER_SIZE_BYTES
 from kafka_wire.types import Buffer, Offset
+from log.config import LogConfig
 from log.errors import DamagedFileError, DamagedLogError
 from log.filesystem import File, FileSystem
 from log.index import IndexEntry
@@ -69,6 +70,10 @@ class SegmentSettings(NamedTuple):
 
     index_interval_bytes: int
     max_index_bytes: int
+
+    @classmethod
+    def of(cls, config: LogConfig) -> "SegmentSettings":
+        return cls(config.index_interval_bytes, config.segment_index_bytes)
 
 
 class Segment:
