@@ -1,6 +1,6 @@
 """kio seen from our side: what it knows, and its entities and our messages as the same plain data.
 
-kio (https://pypi.org/project/kio) is generated from Kafka's own schemas, and shares no code with
+kio is generated from Kafka's own schemas, and shares no code with
 us. Its entities are dataclasses, one per message and version, with times as `timedelta` and
 `datetime`, ids as `UUID` and arrays as tuples. `fields_of_entity` undoes that, so that a field can
 be compared with ours by its name: bytes alone would not tell two swapped numbers apart.
