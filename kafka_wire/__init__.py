@@ -19,8 +19,16 @@ from kafka_wire.protocol import (
     encode_request,
     encode_response,
 )
-from kafka_wire.records import BatchBuilder, BatchHeader, Record, build_batch, iter_records
+from kafka_wire.records import (
+    BatchBuilder,
+    BatchHeader,
+    Record,
+    build_batch,
+    iter_records,
+    validate_batch,
+)
 from kafka_wire.schema import Message, Request, Response, Struct
+from kafka_wire.types import Offset, TopicPartition
 
 __version__ = "0.1.0"
 
@@ -37,12 +45,14 @@ __all__ = [
     "FrameReader",
     "KafkaError",
     "Message",
+    "Offset",
     "Record",
     "Request",
     "RequestHeader",
     "Response",
     "ResponseHeader",
     "Struct",
+    "TopicPartition",
     "UnsupportedVersionError",
     "WireError",
     "build_batch",
@@ -53,4 +63,5 @@ __all__ = [
     "encode_response",
     "frame",
     "iter_records",
+    "validate_batch",
 ]

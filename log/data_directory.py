@@ -1,6 +1,7 @@
 """One data directory: the partitions in it, what is written down of them, and how it ends.
 
-    .kafka_cleanshutdown                    there only while nobody owns the directory
+    .lock                                   locked while somebody owns the directory
+    .kafka_cleanshutdown                    there only while nobody does, after a clean stop
     recovery-point-offset-checkpoint        up to where each log was synced
     log-start-offset-checkpoint             where each log begins
     replication-offset-checkpoint           each partition's high watermark
@@ -17,6 +18,7 @@ be read. A damaged checkpoint keeps the directory from being opened, for without
 tell records that were never safe from records that were lost.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -26,14 +28,17 @@ from kafka_wire.types import Offset, TopicPartition
 from log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, OffsetCheckpoint
 from log.config import LogConfig
 from log.errors import LogError
-from log.filesystem import FileSystem
+from log.filesystem import File, FileSystem
 from log.names import LOG, PARTITION_METADATA, offset_of
 from log.partition_log import PartitionLog
-from log.partition_metadata import read_topic_id, write_topic_id
+from log.partition_metadata import UUID_BYTES, read_topic_id, write_topic_id
 from log.recovery import open_log
 
+LOCK: Final = ".lock"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 DELETED: Final = "-delete"
+MAX_TOPIC_CHARACTERS: Final = 249
+LEGAL_TOPIC: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC_CHARACTERS}}}")
 
 
 class DataDirectory:
@@ -48,6 +53,7 @@ class DataDirectory:
         self.failure: Exception | None = None
         """Why the whole directory is offline."""
         self._filesystem = filesystem
+        self._lock: File | None = None
         self._recovery_points = OffsetCheckpoint(filesystem, path, RECOVERY_POINTS)
         self._log_starts = OffsetCheckpoint(filesystem, path, LOG_STARTS)
         self._high_watermarks = OffsetCheckpoint(filesystem, path, HIGH_WATERMARKS)
@@ -59,16 +65,17 @@ class DataDirectory:
         path: str,
         config_of: Callable[[TopicPartition], LogConfig],
     ) -> "DataDirectory":
-        """Opens every log in a directory that exists."""
+        """Opens every log in a directory that exists, and that nobody else has opened."""
         opened = cls(filesystem, path)
-        for checkpoint in opened._checkpoints():
-            checkpoint.read()
-        clean = opened._take_over()
-        for partition in list(opened._find_partitions()):
-            try:
-                opened._open_log(partition, config_of(partition), clean=clean)
-            except LogError as error:
-                opened.offline[partition] = error
+        try:
+            opened._lock = filesystem.lock(f"{path}/{LOCK}")
+        except BlockingIOError:
+            raise LogError(f"{path} is in use by another process: stop that one first") from None
+        try:
+            opened._open_logs(config_of)
+        except BaseException:
+            opened.release()
+            raise
         return opened
 
     def create(
@@ -76,6 +83,7 @@ class DataDirectory:
     ) -> PartitionLog:
         """Makes the log of a new partition; when this returns it will be there after a crash."""
         self._require_online()
+        check_new_partition(partition, topic_id)
         directory = self._directory_of(partition)
         if self._is_partition(partition):
             raise LogError(f"{directory} exists already: delete the partition first")
@@ -139,12 +147,35 @@ class DataDirectory:
         A partition that is offline would be opened without a check behind the marker, so there is
         none then.
         """
+        try:
+            self._bring_to_disk()
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Lets others open the directory; what is not on disk yet is lost, as in a crash."""
+        self._take_offline(LogError(f"{self.path} is closed"))
+        if self._lock is not None:
+            self._lock.close()
+
+    def _open_logs(self, config_of: Callable[[TopicPartition], LogConfig]) -> None:
+        for checkpoint in self._checkpoints():
+            checkpoint.read()
+        clean = self._take_over()
+        for partition in list(self._find_partitions()):
+            try:
+                self._open_log(partition, config_of(partition), clean=clean)
+            except LogError as error:
+                self.offline[partition] = error
+
+    def _bring_to_disk(self) -> None:
+        whole = not self.offline and all(log.failure is None for log in self.logs.values())
         for log in self.logs.values():
             log.close()
         if self.failure is not None:
             return
         self.checkpoint()
-        if self.offline:
+        if not whole:
             return
         try:
             marker = self._filesystem.open(f"{self.path}/{CLEAN_SHUTDOWN}", create=True)
@@ -250,3 +281,20 @@ class DataDirectory:
             else:
                 self._filesystem.remove(path)
         self._filesystem.remove(directory)
+
+
+def check_new_partition(partition: TopicPartition, topic_id: bytes) -> None:
+    """Kafka's rules for names, before one becomes a path."""
+    topic, number = partition
+    if topic in (".", "..") or not LEGAL_TOPIC.fullmatch(topic):
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"{topic!r} is no name for a topic: use 1 to {MAX_TOPIC_CHARACTERS} of the letters "
+            "a to z and A to Z, digits, '.', '_' and '-'",
+        )
+    if number < 0:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"{number} is no number for a partition")
+    if len(topic_id) != UUID_BYTES:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"a topic id has {UUID_BYTES} bytes, not {len(topic_id)}"
+        )

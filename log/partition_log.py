@@ -341,6 +341,7 @@ class PartitionLog:
             except OSError as error:
                 raise self.go_offline(error) from error
             self.flush()
+            self.take_offline(LogError(f"{self.directory} is closed"))
         for segment in self.segments:
             segment.forget_files()
 

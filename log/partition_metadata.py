@@ -14,7 +14,7 @@ from log.flush import read_file, write_safely
 from log.names import PARTITION_METADATA
 
 _VERSION: Final = "0"
-_UUID_BYTES: Final = 16
+UUID_BYTES: Final = 16
 
 
 def write_topic_id(filesystem: FileSystem, directory: str, topic_id: bytes) -> None:
@@ -34,7 +34,7 @@ def read_topic_id(filesystem: FileSystem, directory: str) -> bytes | None:
         if fields["version"] != _VERSION:
             raise ValueError(f"version {fields['version']} is not known")
         topic_id = base64.urlsafe_b64decode(fields["topic_id"] + "==")
-        if len(topic_id) != _UUID_BYTES:
+        if len(topic_id) != UUID_BYTES:
             raise ValueError(f"a topic id of {len(topic_id)} bytes")
     except (ValueError, KeyError, binascii.Error) as error:
         raise DamagedFileError(path, f"not partition metadata: {error}") from None

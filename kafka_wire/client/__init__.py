@@ -40,8 +40,10 @@ from kafka_wire.client.offsets import (
     OffsetAt,
 )
 from kafka_wire.client.producing import ACKS_ALL, Produced
+from kafka_wire.client.routing import Outcome
 from kafka_wire.client.steps import ONCE, Retry
-from kafka_wire.types import TopicPartition
+from kafka_wire.error_codes import ErrorCode, KafkaError
+from kafka_wire.types import Offset, TopicPartition
 
 __all__ = [
     "ACKS_ALL",
@@ -63,14 +65,18 @@ __all__ = [
     "ConnectError",
     "ConnectionLostError",
     "CoordinatorType",
+    "ErrorCode",
     "FetchLimits",
     "Fetched",
     "GroupMember",
     "IsolationLevel",
+    "KafkaError",
     "Membership",
     "NoCommonVersionError",
     "NotEncodableError",
+    "Offset",
     "OffsetAt",
+    "Outcome",
     "OutcomeUnknownError",
     "PartitionInfo",
     "Produced",

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from random import Random
 from typing import TypeAlias
+from weakref import WeakValueDictionary
 
 from kafka_wire.types import Buffer
 from log.filesystem.port import Entry
@@ -189,6 +190,11 @@ class MemoryFile:
     def close(self) -> None:
         self._open = False
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is open, and the machine has not lost its power since."""
+        return self._open and self._life == self._system.life
+
     def _read_once(self, buffer: memoryview, position: int) -> int:
         fault = self._system.next_operation(Kind.READ, self._path)
         limit = len(buffer)
@@ -216,6 +222,7 @@ class MemoryFileSystem:
         self.life = 0
         self._random = random
         self._root = _Directory()
+        self._locks: WeakValueDictionary[str, MemoryFile] = WeakValueDictionary()
 
     def crash(self) -> None:
         """Loses the power: what survives is there when this returns, open files are dead."""
@@ -240,6 +247,13 @@ class MemoryFileSystem:
             node = directory.names[name] = _Contents()
             directory.changed()
         return MemoryFile(self, path, node)
+
+    def lock(self, path: str) -> MemoryFile:
+        owner = self._locks.get(path)
+        if owner is not None and owner.is_usable:
+            raise BlockingIOError(errno.EAGAIN, "somebody else has locked it", path)
+        file = self._locks[path] = self.open(path, create=True)
+        return file
 
     def list(self, directory: str) -> Sequence[Entry]:
         names = self._directory(directory).names

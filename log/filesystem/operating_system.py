@@ -1,6 +1,7 @@
 """The operating system's file system."""
 
 import errno
+import fcntl
 import os
 from collections.abc import Sequence
 
@@ -68,6 +69,10 @@ class OsFile:
     def sync(self) -> None:
         os.fdatasync(self._descriptor)
 
+    def lock(self) -> None:
+        """Keeps others from locking the file until it is closed."""
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
     def close(self) -> None:
         if self._descriptor != _CLOSED:
             os.close(self._descriptor)
@@ -79,6 +84,15 @@ class OsFileSystem:
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
         return OsFile(path, create=create)
+
+    def lock(self, path: str) -> OsFile:
+        file = OsFile(path, create=True)
+        try:
+            file.lock()
+        except OSError:
+            file.close()
+            raise
+        return file
 
     def list(self, directory: str) -> Sequence[Entry]:
         with os.scandir(directory) as entries:

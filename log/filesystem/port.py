@@ -61,6 +61,12 @@ class FileSystem(Protocol):
     def open(self, path: str, *, create: bool = False) -> File:
         """Opens a file; with `create` an empty one if there is none."""
 
+    def lock(self, path: str) -> File:
+        """Opens a file that nobody else can lock until it is closed, or its owner has died.
+
+        Raises `BlockingIOError` if somebody has it.
+        """
+
     def list(self, directory: str) -> Sequence[Entry]:
         """What is in a directory, sorted by name."""
 

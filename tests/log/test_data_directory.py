@@ -78,7 +78,7 @@ def test_clean_start_reads_no_batch_that_an_index_leads_past() -> None:
     files = disk()
     populated(files, count=200).close()
     before = files.operations_count
-    opened(files)
+    opened(files).release()
     clean = files.operations_count - before
     before = files.operations_count
     opened(files)
@@ -180,6 +180,7 @@ def test_damaged_partition_is_offline_and_the_others_work() -> None:
     directory.checkpoint()
     path = f"{ROOT}/{B}/{directory.logs[B].segments.active.path().rpartition('/')[2]}"
     files.flip_bit(path, 70, 1)
+    directory.release()
     for _ in range(2):
         directory = opened(files)
         assert set(directory.logs) == {A, C}
@@ -199,7 +200,9 @@ def test_damaged_partition_is_offline_and_the_others_work() -> None:
 
 def test_partition_that_is_offline_is_not_made_again_over_its_records() -> None:
     files = disk()
-    populated(files, count=3).checkpoint()
+    directory = populated(files, count=3)
+    directory.checkpoint()
+    directory.release()
     files.flip_bit(f"{ROOT}/{B}/{FIRST}.log", 70, 1)
     directory = opened(files)
     before = files.list(f"{ROOT}/{B}")
@@ -441,6 +444,7 @@ def test_directory_on_the_operating_systems_files(tmp_path: Path) -> None:
     directory.logs[A].truncate_to(Offset(4))
     directory.delete(B, unique_id="x")
     directory.checkpoint()
+    directory.release()
     directory = opened(files, root)
     assert {p: log.log_end_offset for p, log in directory.logs.items()} == {A: 4, C: 10}
 
@@ -456,3 +460,46 @@ def test_many_segments_do_not_hold_many_descriptors(tmp_path: Path) -> None:
     directory.close()
     del directory, log
     assert len(os.listdir("/proc/self/fd")) - before <= 0
+
+
+def test_directory_has_one_owner_at_a_time(tmp_path: Path) -> None:
+    for files, root in ((disk(), ROOT), (OsFileSystem(), str(tmp_path))):
+        owner = opened(files, root)
+        with pytest.raises(LogError, match="in use by another process"):
+            opened(files, root)
+        owner.close()
+        opened(files, root).release()
+
+
+def test_closed_directory_takes_nothing_more() -> None:
+    directory = populated(disk())
+    log = directory.logs[A]
+    directory.close()
+    with pytest.raises(KafkaError, match="closed"):
+        append(log)
+    with pytest.raises(KafkaError, match="closed"):
+        log.flush()
+    with pytest.raises(KafkaError, match="closed"):
+        directory.create(TopicPartition("new", 0), CONFIG, topic_id=TOPIC_ID)
+
+
+@pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "x" * 250, "with space", "\0", "ü"])
+def test_name_that_is_no_topic_is_refused_before_it_becomes_a_path(topic: str) -> None:
+    files = disk()
+    directory = populated(files)
+    before = files.list(ROOT)
+    with pytest.raises(KafkaError) as refused:
+        directory.create(TopicPartition(topic, 0), CONFIG, topic_id=TOPIC_ID)
+    assert refused.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert files.list(ROOT) == before
+    assert directory.failure is None
+    append(directory.logs[A])
+
+
+def test_partition_without_a_proper_number_or_id_is_refused() -> None:
+    directory = populated(disk())
+    with pytest.raises(KafkaError, match="no number"):
+        directory.create(TopicPartition("new", -1), CONFIG, topic_id=TOPIC_ID)
+    with pytest.raises(KafkaError, match="16 bytes"):
+        directory.create(TopicPartition("new", 0), CONFIG, topic_id=b"short")
+    assert directory.failure is None

@@ -140,12 +140,14 @@ class Model:
 def create(disk: LoopDisk) -> None:
     data = DataDirectory.open(OsFileSystem(), str(disk.path), lambda _: CONFIG)
     data.create(PARTITION, CONFIG, topic_id=bytes(range(16)))
+    data.release()
 
 
 def work_until_power_is_lost(
     files: FailingFileSystem, disk: LoopDisk, random: Random, model: Model
 ) -> None:
     model.epoch += 1
+    data: DataDirectory | None = None
     try:
         data = DataDirectory.open(files, str(disk.path), lambda _: CONFIG)
         log = data.logs[PARTITION]
@@ -164,6 +166,9 @@ def work_until_power_is_lost(
                     append(log, random, model)
     except (KafkaError, OSError):
         return
+    finally:
+        if data is not None:
+            data.release()
     disk.cut_power()
 
 
@@ -208,6 +213,7 @@ def check_what_is_left(disk: LoopDisk, model: Model) -> None:
     assert contents(log) == b"".join(batch for _, batch in model.batches)
     model.safe_end = model.end
     assert list(verify_log(OsFileSystem(), log.directory)) == []
+    data.release()
 
 
 def contents(log: PartitionLog) -> bytes:
