@@ -62,8 +62,7 @@ RANDOM = random.Random(1)
 
 
 def main() -> int:
-    ours = {"a log of 1 MB": "floodmark", "a sync per append": "floodmark"}
-    suite = Suite("log", distributions=ours)
+    suite = Suite("log")
     with folder() as place:
         warm_page_cache(place)
         appends(suite, place)
@@ -410,6 +409,7 @@ def make_data_directory(path: Path) -> None:
                 log.append_as_leader(batch, leader_epoch=EPOCH, now_ms=NOW_MS)
         log.close()
     made.checkpoint()
+    made.release()
 
 
 # --- what all of them use ------------------------------------------------------------------------

@@ -88,13 +88,13 @@ def provenance(command: str) -> Provenance:
 
 
 def peer_versions(peers: Iterable[str], distributions: Mapping[str, str]) -> dict[str, str]:
-    """Versions by label; what is no distribution is part of Python."""
+    """Versions by label, of those peers that are distributions; others are calls of Python's."""
     versions = {}
     for peer in peers:
         try:
             versions[peer] = metadata.version(distributions.get(peer, peer))
         except metadata.PackageNotFoundError:
-            versions[peer] = f"of Python {platform.python_version()}"
+            continue
     return versions
 
 

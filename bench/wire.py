@@ -62,7 +62,6 @@ def main() -> int:
     checksums(suite)
     codecs(suite)
     suite.measure("import kafka_wire", python_ms("import kafka_wire"), target=Limit(at_most=150))
-    suite.measure("import kafka_wire and all messages", python_ms("import kafka_wire.protocol"))
     return suite.finish()
 
 
