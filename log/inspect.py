@@ -1,13 +1,14 @@
 """What is in a log's files, as plain data: for people, scripts and tests. Nothing is changed.
 
-Unlike the log itself this reads whatever is there, as far as it goes, and says where it stops
-making sense.
+Unlike the log itself this reads whatever is there, as far as it goes. Where it stops making sense
+there is a row with an `error` in it, and what can still be read follows.
 """
 
+import re
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
 from struct import Struct
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from kafka_wire.errors import WireError
 from kafka_wire.records import (
@@ -17,8 +18,8 @@ from kafka_wire.records import (
     parse_header,
     validate_batch,
 )
-from kafka_wire.records.batch import HEADER_SIZE_BYTES
-from kafka_wire.types import Offset
+from kafka_wire.records.batch import HEADER_SIZE_BYTES, LENGTH_END
+from log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, OffsetCheckpoint
 from log.epochs import decode_epochs
 from log.errors import DamagedFileError
 from log.filesystem import File, FileSystem
@@ -31,33 +32,113 @@ from log.names import (
     SNAPSHOT,
     TIME_INDEX,
     TRANSACTION_INDEX,
-    file_name,
     offset_of,
 )
 from log.partition_metadata import read_topic_id
 from log.producer_snapshot import decode_snapshot
 
-_OFFSET_ENTRY = Struct(">ii")
-_TIME_ENTRY = Struct(">qi")
-_TRANSACTION_ENTRY = Struct(">hqqqq")
+ERROR: Final = "error"
+"""The key that a row has only where the file is damaged."""
+OFFSET_CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
+SUFFIXES: Final = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT)
+NAMES: Final = (LEADER_EPOCHS, PARTITION_METADATA, *OFFSET_CHECKPOINTS)
 
+_OFFSET_ENTRY: Final = Struct(">ii")
+_TIME_ENTRY: Final = Struct(">qi")
+_TRANSACTION_ENTRY: Final = Struct(">hqqqq")
+_LENGTH: Final = Struct(">i")
+_LENGTH_AT: Final = LENGTH_END - _LENGTH.size
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
-    """Something in a file that cannot be true."""
-
-    path: str
-    position: int | None
-    offset: int | None
-    reason: str
-
-    def plain(self) -> dict[str, Any]:
-        return asdict(self)
+_PLAINER: Final = (
+    (r"(not enough|too many) values to unpack.*", "a line is missing or has the wrong fields"),
+    (r"dictionary update sequence.*", "a line is not 'name: value'"),
+    (r"invalid literal for int\(\) with base 10: (.*)", r"\1 is not a number"),
+    (r"'[\w-]+' codec can't decode.*", "it is not text"),
+    (r"'(version|topic_id)'$", r"it has no \1"),
+    (r"(Incorrect padding|Invalid base64|Excess data|Only base64|Non-base64).*", "no base64"),
+    (r": it was damaged on its way, send it again", ""),
+)
+"""What a parser says to programmers and producers, and what it means to the owner of a file."""
 
 
 def dump_file(filesystem: FileSystem, path: str, *, records: bool) -> Iterator[Mapping[str, Any]]:
     """The contents of one file of a log, by the kind that its name tells."""
-    name = path.rpartition("/")[2]
+    try:
+        yield from _dump(filesystem, path, records=records)
+    except DamagedFileError as error:
+        yield {ERROR: plain_reason(error.reason)}
+
+
+def is_log_file(name: str) -> bool:
+    """Whether `dump_file` can tell what is in a file, by its name."""
+    return name in NAMES or any(offset_of(name, suffix) is not None for suffix in SUFFIXES)
+
+
+def plain_reason(reason: str) -> str:
+    for pattern, replacement in _PLAINER:
+        reason = re.sub(pattern, replacement, reason, flags=re.DOTALL)
+    return reason
+
+
+class Walked(NamedTuple):
+    """A batch, or what stands in its place."""
+
+    position: int
+    header: BatchHeader | None
+    """None if even the header cannot be read."""
+    reason: str | None
+    """Why the batch cannot be read."""
+    is_end: bool = False
+    """Whether nobody can tell where the next batch begins."""
+
+
+def walk(filesystem: FileSystem, path: str) -> Iterator[Walked]:
+    """From batch to batch, over a damaged one if its length leads to another."""
+    file = filesystem.open(path)
+    try:
+        position = 0
+        while position < file.size_bytes:
+            header, reason = None, None
+            try:
+                header = parse_header(file.read(HEADER_SIZE_BYTES, position))
+                if header.size_bytes > file.size_bytes - position:
+                    reason = "the last batch is torn"
+                else:
+                    validate_batch(file.read(header.size_bytes, position))
+            except WireError as error:
+                reason = plain_reason(str(error))
+            following = _end_of_batch(file, position)
+            if reason is None or (following is not None and _is_boundary(file, following)):
+                yield Walked(position, header, reason)
+            else:
+                yield Walked(position, header, reason, is_end=True)
+                return
+            position = following or file.size_bytes
+    finally:
+        file.close()
+
+
+def _end_of_batch(file: File, position: int) -> int | None:
+    """Where a batch ends by its own length; None if it cannot end there."""
+    start = file.read(LENGTH_END, position)
+    if len(start) < LENGTH_END:
+        return None
+    end: int = position + LENGTH_END + _LENGTH.unpack_from(start, _LENGTH_AT)[0]
+    return end if position + HEADER_SIZE_BYTES <= end <= file.size_bytes else None
+
+
+def _is_boundary(file: File, position: int) -> bool:
+    if position == file.size_bytes:
+        return True
+    try:
+        parse_header(file.read(HEADER_SIZE_BYTES, position))
+    except WireError:
+        return False
+    return True
+
+
+def _dump(filesystem: FileSystem, path: str, *, records: bool) -> Iterator[Mapping[str, Any]]:
+    directory, _, name = path.rpartition("/")
     if offset_of(name, LOG) is not None:
         yield from _dump_batches(filesystem, path, records=records)
     elif (base := offset_of(name, OFFSET_INDEX)) is not None:
@@ -67,114 +148,22 @@ def dump_file(filesystem: FileSystem, path: str, *, records: bool) -> Iterator[M
         for timestamp, relative in _entries(filesystem, path, _TIME_ENTRY):
             yield {"timestamp_ms": timestamp, "offset": base + relative}
     elif offset_of(name, TRANSACTION_INDEX) is not None:
-        for _, producer_id, first, last, stable in _entries(filesystem, path, _TRANSACTION_ENTRY):
-            yield {
-                "producer_id": producer_id,
-                "first_offset": first,
-                "last_offset": last,
-                "last_stable_offset": stable,
-            }
+        yield from _dump_aborted(filesystem, path)
     elif offset_of(name, SNAPSHOT) is not None:
         yield from _dump_snapshot(read_file(filesystem, path), path)
     elif name == LEADER_EPOCHS:
         for entry in decode_epochs(read_file(filesystem, path), path):
             yield entry._asdict()
     elif name == PARTITION_METADATA:
-        topic_id = read_topic_id(filesystem, path.rpartition("/")[0])
-        yield {"topic_id": topic_id.hex() if topic_id else None}
+        topic_id = read_topic_id(filesystem, directory or ".")
+        text = None if topic_id is None else urlsafe_b64encode(topic_id).rstrip(b"=").decode()
+        yield {"topic_id": text}
+    elif name in OFFSET_CHECKPOINTS:
+        offsets = OffsetCheckpoint(filesystem, directory or ".", name).read()
+        for partition, offset in sorted(offsets.items()):
+            yield {"topic": partition.topic, "partition": partition.partition, "offset": offset}
     else:
         raise DamagedFileError(path, "its name is not that of a file of a log")
-
-
-def is_log_file(name: str) -> bool:
-    """Whether `dump_file` can tell what is in a file, by its name."""
-    suffixes = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT)
-    return name in (LEADER_EPOCHS, PARTITION_METADATA) or any(
-        offset_of(name, suffix) is not None for suffix in suffixes
-    )
-
-
-def verify_log(filesystem: FileSystem, directory: str) -> Iterator[Problem]:
-    """Everything that is wrong in a partition's directory: batches, offsets, epochs, indexes."""
-    expected: Offset | None = None
-    epoch = -1
-    for entry in filesystem.list(directory):
-        path = f"{directory}/{entry.name}"
-        base_offset = offset_of(entry.name, LOG)
-        if base_offset is not None:
-            if expected is not None and base_offset != expected:
-                reason = f"the segment before reaches to offset {expected}"
-                yield Problem(path=path, position=None, offset=base_offset, reason=reason)
-                expected = base_offset
-            starts: dict[int, int] = {}
-            for position, header, problem in _walk(filesystem, path, checked=True):
-                if header is None:
-                    where = base_offset if expected is None else expected
-                    yield Problem(path=path, position=position, offset=where, reason=problem)
-                    break
-                starts[position] = header.last_offset
-                if header.base_offset < (base_offset if expected is None else expected):
-                    reason = f"offset {header.base_offset} follows where {expected} should"
-                    yield Problem(
-                        path=path, position=position, offset=header.base_offset, reason=reason
-                    )
-                if header.leader_epoch is None or header.leader_epoch < epoch:
-                    reason = f"leader epoch {header.leader_epoch} follows {epoch}"
-                    yield Problem(
-                        path=path, position=position, offset=header.base_offset, reason=reason
-                    )
-                epoch = max(epoch, header.leader_epoch or 0)
-                expected = header.next_offset
-            yield from _verify_index(filesystem, directory, base_offset, starts)
-        elif not entry.is_directory and is_log_file(entry.name):
-            try:
-                for _ in dump_file(filesystem, path, records=False):
-                    pass
-            except DamagedFileError as error:
-                yield Problem(path=path, position=None, offset=None, reason=error.reason)
-
-
-def _verify_index(
-    filesystem: FileSystem, directory: str, base_offset: Offset, starts: Mapping[int, int]
-) -> Iterator[Problem]:
-    """Every entry of the offset index must point to a batch that ends where it says."""
-    path = f"{directory}/{file_name(base_offset, OFFSET_INDEX)}"
-    if not filesystem.exists(path):
-        return
-    try:
-        entries = list(_entries(filesystem, path, _OFFSET_ENTRY))
-    except DamagedFileError:
-        return  # Told when the file itself is looked at.
-    for relative, position in entries:
-        if starts.get(position) != base_offset + relative:
-            reason = f"no batch at position {position} ends with offset {base_offset + relative}"
-            yield Problem(
-                path=path, position=position, offset=base_offset + relative, reason=reason
-            )
-
-
-def _walk(
-    filesystem: FileSystem, path: str, *, checked: bool
-) -> Iterator[tuple[int, BatchHeader | None, str]]:
-    """From batch to batch; where it stops making sense, no header but the reason."""
-    file = filesystem.open(path)
-    try:
-        position = 0
-        while position < file.size_bytes:
-            try:
-                header = parse_header(file.read(HEADER_SIZE_BYTES, position))
-                if header.size_bytes > file.size_bytes - position:
-                    yield position, None, "the last batch is torn"
-                    return
-                if checked:
-                    validate_batch(file.read(header.size_bytes, position))
-            except WireError as error:
-                yield position, None, str(error)
-                return
-            yield position, header, ""
-            position += header.size_bytes
-    finally:
-        file.close()
 
 
 def _dump_batches(
@@ -182,12 +171,16 @@ def _dump_batches(
 ) -> Iterator[Mapping[str, Any]]:
     file = filesystem.open(path)
     try:
-        for position, header, problem in _walk(filesystem, path, checked=True):
-            if header is None:
-                raise DamagedFileError(path, f"at byte {position}: {problem}")
-            row = _describe(position, header)
-            if records or header.is_control:
-                row["records"] = list(_dump_records(file, position, header))
+        for position, header, reason, _ in walk(filesystem, path):
+            if header is None or reason is not None:
+                yield {"position": position, ERROR: reason}
+                continue
+            try:
+                row = _describe(position, header)
+                if records or header.is_control:
+                    row["records"] = list(_dump_records(file, position, header))
+            except WireError as error:
+                row = {"position": position, ERROR: plain_reason(str(error))}
             yield row
     finally:
         file.close()
@@ -225,10 +218,26 @@ def _dump_records(file: File, position: int, header: BatchHeader) -> Iterator[di
             yield {
                 "offset": record.offset,
                 "timestamp_ms": record.timestamp_ms,
-                "key": _text(record.key),
-                "value": _text(record.value),
-                "headers": {key: _text(value) for key, value in record.headers},
+                **_text("key", record.key),
+                **_text("value", record.value),
+                "headers": [{"key": key, **_text("value", v)} for key, v in record.headers],
             }
+
+
+def _dump_aborted(filesystem: FileSystem, path: str) -> Iterator[Mapping[str, Any]]:
+    before = -1
+    for version, producer_id, first, last, stable in _entries(filesystem, path, _TRANSACTION_ENTRY):
+        # As the log judges them when it reads the file.
+        if version != 0 or first >= last or last <= before:
+            yield {ERROR: f"an entry makes no sense: version {version}, offsets {first} to {last}"}
+            continue
+        before = last
+        yield {
+            "producer_id": producer_id,
+            "first_offset": first,
+            "last_offset": last,
+            "last_stable_offset": stable,
+        }
 
 
 def _dump_snapshot(data: bytes, path: str) -> Iterator[Mapping[str, Any]]:
@@ -246,12 +255,23 @@ def _dump_snapshot(data: bytes, path: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _entries(filesystem: FileSystem, path: str, entry: Struct) -> Iterator[tuple[Any, ...]]:
+    """The entries of an index, without the zeros that Kafka allocates in advance."""
     data = read_file(filesystem, path)
-    if len(data) % entry.size:
+    whole = len(data) - len(data) % entry.size
+    end = whole
+    if entry is not _TRANSACTION_ENTRY and whole > entry.size:
+        end = -(-len(data[:whole].rstrip(b"\0")) // entry.size) * entry.size
+    yield from entry.iter_unpack(data[:end])
+    if whole < len(data):
         raise DamagedFileError(path, f"{len(data)} bytes are no multiple of {entry.size}")
-    return entry.iter_unpack(data)
 
 
-def _text(data: bytes | None) -> str | None:
-    """Bytes for people: as text where they are text, in escapes where not."""
-    return None if data is None else data.decode("utf-8", "backslashreplace")
+def _text(name: str, data: bytes | None) -> dict[str, str | None]:
+    """Bytes for people: text if they are; if not, with escapes, and exactly in base64."""
+    if data is None:
+        return {name: None}
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        escaped = data.decode("utf-8", "backslashreplace")
+        return {name: escaped, f"{name}_base64": b64encode(data).decode()}

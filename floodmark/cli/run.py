@@ -16,6 +16,11 @@ from floodmark.errors import UserError, one_line
 
 def run_command(name: str, entry: EntryPoint, arguments: Sequence[str]) -> int:
     command = get_command(_load(name, entry))
+    commands = getattr(command, "commands", {})
+    if commands and not arguments and not getattr(command, "invoke_without_command", False):
+        # typer would print the whole help and raise an error without a word.
+        needed = f"'floodmark {name}' needs a command: {' or '.join(commands)}"
+        raise UserError(needed, f"see 'floodmark {name} --help'")
     try:
         with command.make_context(f"floodmark {name}", list(arguments)) as context:
             result = command.invoke(context)

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from floodmark.cli import main
 from floodmark.config import settings_of
 from floodmark.errors import ExitCode, UserError
+from kafka_wire.records import Record, build_batch
 from kafka_wire.types import Offset, TopicPartition
 from log.config import LogConfig
 from log.data_directory import DataDirectory
@@ -80,7 +82,7 @@ def test_dump_shows_batches_indexes_epochs_and_producers(
     ends = {(b["last_offset"], b["position"]) for b in batches}
     assert {(e["offset"], e["position"]) for e in entries_of(document, ".index")} <= ends
     assert {p["producer_id"] for p in entries_of(document, ".snapshot")} == {7}
-    assert entries_of(document, "partition.metadata") == [{"topic_id": bytes(range(16)).hex()}]
+    assert entries_of(document, "partition.metadata") == [{"topic_id": "AAECAwQFBgcICQoLDA0ODw"}]
 
 
 def test_dump_shows_records_on_request(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,14 +117,118 @@ def test_dump_changes_nothing_and_needs_no_permission_to_write(
     assert sorted(path for path in data.rglob("*") if path.is_file()) == files
 
 
-def test_dump_of_a_damaged_file_says_where(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dump_of_a_damaged_file_says_where_and_goes_on(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     flip(data / "topic-0" / f"{FIRST}.log", 70)
+    code, document = run_json(capsys, "dump", str(data / "topic-0"))
+    assert code == ExitCode.INVALID
+    first, *others = entries_of(document, ".log")
+    assert first["position"] == 0
+    assert "checksum" in first["error"]
+    assert "send it again" not in first["error"]
+    assert [batch["base_offset"] for batch in others] == [3, 4, *range(5, 25)]
     code, out, err = run(capsys, "dump", str(data / "topic-0"))
+    assert (code, err) == (ExitCode.INVALID, "")
+    assert out.index("damaged at byte 0: ") < out.index("BASE_OFFSET")
+    code, out, _ = run(capsys, "dump", str(data / "topic-0"), "-o", "yaml")
+    assert code == ExitCode.INVALID
+    assert yaml.safe_load(out) == document
+
+
+def test_dump_stops_at_zeros_that_were_allocated_in_advance(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for suffix, entry_bytes in (("index", 8), ("timeindex", 12)):
+        path = data / "topic-0" / f"{FIRST}.{suffix}"
+        _, before = run_json(capsys, "dump", str(path))
+        path.write_bytes(path.read_bytes() + bytes(100 * entry_bytes))
+        assert before[0]["entries"]
+        assert run_json(capsys, "dump", str(path)) == (0, before)
+    assert run(capsys, "verify", str(data))[0] == ExitCode.VALID
+
+
+def test_dump_of_an_empty_file_says_so(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = data / "topic-0" / f"{FIRST}.index"
+    path.write_bytes(b"")
+    assert run(capsys, "dump", str(path)) == (0, f"{path}\n(empty)\n", "")
+    assert run_json(capsys, "dump", str(path)) == (0, [{"file": str(path), "entries": []}])
+    _, out, _ = run(capsys, "dump", str(path), "-o", "yaml")
+    assert yaml.safe_load(out) == [{"file": str(path), "entries": []}]
+
+
+def test_dump_shows_the_checkpoints_of_a_data_directory(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, document = run_json(capsys, "dump", str(data))
+    assert entries_of(document, "recovery-point-offset-checkpoint") == [
+        {"topic": "other", "partition": 1, "offset": 2},
+        {"topic": "topic", "partition": 0, "offset": 25},
+    ]
+    path = str(data / "log-start-offset-checkpoint")
+    assert run_json(capsys, "dump", path)[1][0]["entries"][0]["offset"] == 0
+
+
+def test_dump_shows_headers_in_order_and_bytes_without_ambiguity(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    headers = (("h", b"1"), ("h", b"\xff"), ("n", None))
+    record = Record(Offset(0), 1, b"\\xff", b"\xff", headers)
+    path = tmp_path / f"{FIRST}.log"
+    path.write_bytes(build_batch([record]))
+    _, document = run_json(capsys, "dump", str(path), "--records")
+    assert document[0]["entries"][0]["records"] == [
+        {
+            "offset": 0,
+            "timestamp_ms": 1,
+            "key": "\\xff",
+            "value": "\\xff",
+            "value_base64": "/w==",
+            "headers": [
+                {"key": "h", "value": "1"},
+                {"key": "h", "value": "\\xff", "value_base64": "/w=="},
+                {"key": "n", "value": None},
+            ],
+        }
+    ]
+
+
+def test_table_of_records_has_a_row_for_each(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = data / "topic-0" / f"{FIRST}.log"
+    _, out, _ = run(capsys, "dump", str(path), "--records")
+    _, titles, *rows = out.splitlines()
+    assert titles.split()[:2] == ["OFFSET", "BASE_OFFSET"]
+    assert [row.split()[:2] for row in rows[:4]] == [["0", "0"], ["1", "0"], ["2", "0"], ["3", "3"]]
+
+
+def test_dump_of_a_foreign_file_names_the_kinds_of_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    code, _, err = run(capsys, "dump", str(tmp_path / "notes.txt"))
     assert code == ExitCode.ERROR
-    assert out == ""
-    assert err.count("\n") == 1
-    assert f"{FIRST}.log" in err
-    assert "byte 0" in err
+    assert "notes.txt is not a file of a log" in err
+    assert "*.timeindex" in err
+    assert "recovery-point-offset-checkpoint" in err
+
+
+def test_missing_subcommand_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys)
+    assert (code, out) == (ExitCode.ERROR, "")
+    assert err == (
+        "floodmark: 'floodmark log' needs a command: dump or verify; see 'floodmark log --help'\n"
+    )
+
+
+def test_verify_of_a_file_names_its_directory(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(capsys, "verify", str(data / "topic-0" / f"{FIRST}.log"))
+    assert code == ExitCode.ERROR
+    assert err.endswith(f"verify its directory: {data / 'topic-0'}\n")
+    assert "A partition's directory, or a data" in run(capsys, "verify", "--help")[1]
 
 
 @pytest.mark.parametrize("command", ["dump", "verify"])
@@ -143,9 +249,9 @@ def test_verify_finds_nothing_wrong_in_a_good_log(
 ) -> None:
     code, document = run_json(capsys, "verify", str(data))
     assert code == ExitCode.VALID
-    assert document == {"valid": True, "partitions": 2, "problems": []}
+    assert document == {"valid": True, "partitions": 2, "batches": 25, "problems": []}
     code, out, _ = run(capsys, "verify", str(data / "topic-0"))
-    assert (code, "nothing wrong" in out) == (ExitCode.VALID, True)
+    assert (code, out) == (ExitCode.VALID, "1 partition, 23 batches checked: nothing wrong\n")
 
 
 @pytest.mark.parametrize("position", [5, 14, 16, 19, 30, 70])

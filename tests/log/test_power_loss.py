@@ -21,8 +21,8 @@ from log.config import LogConfig
 from log.data_directory import DataDirectory
 from log.filesystem import OsFileSystem
 from log.filesystem.operating_system import OsFile
-from log.inspect import verify_log
 from log.partition_log import PartitionLog
+from log.verify import verify_log
 from tests.log.batches import batch_of
 from tests.support.loop_disk import LoopDisk
 
