@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from kafka_wire.types import Offset, TopicPartition
-from log.errors import DamagedFileError
 from log.filesystem import FileSystem
 from log.flush import read_file, write_safely
+from log.text_file import decode_rows, encode_rows, number_of
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_STARTS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 CLEANED_UP_TO: Final = "cleaner-offset-checkpoint"
 
-_VERSION: Final = 0
+_KIND: Final = "not an offset checkpoint"
 
 
 class OffsetCheckpoint:
@@ -48,23 +48,12 @@ class OffsetCheckpoint:
 
 
 def _encode(offsets: Mapping[TopicPartition, Offset]) -> bytes:
-    lines = [str(_VERSION), str(len(offsets))]
-    lines += [
-        f"{topic} {partition} {offsets[TopicPartition(topic, partition)]}"
-        for topic, partition in sorted(offsets)
-    ]
-    return "\n".join(lines).encode() + b"\n"
+    return encode_rows([f"{key.topic} {key.partition} {offsets[key]}" for key in sorted(offsets)])
 
 
 def _decode(data: bytes, path: str) -> dict[TopicPartition, Offset]:
-    try:
-        version, count, *lines = data.decode().splitlines()
-        if int(version) != _VERSION or int(count) != len(lines):
-            raise ValueError(f"version {version}, {count} entries announced, {len(lines)} found")
-        offsets = {}
-        for line in lines:
-            topic, partition, offset = line.split(" ")
-            offsets[TopicPartition(topic, int(partition))] = Offset(int(offset))
-    except ValueError as error:
-        raise DamagedFileError(path, f"not an offset checkpoint: {error}") from None
+    offsets = {}
+    for topic, partition, offset in decode_rows(data, path, kind=_KIND, columns=3):
+        key = TopicPartition(topic, number_of(partition, path, kind=_KIND))
+        offsets[key] = Offset(number_of(offset, path, kind=_KIND))
     return offsets

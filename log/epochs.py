@@ -11,8 +11,9 @@ from typing import NamedTuple
 from floodmark.invariant import invariant
 from kafka_wire.types import LeaderEpoch, Offset
 from log.errors import DamagedFileError
+from log.text_file import decode_rows, encode_rows, number_of
 
-_VERSION = 0
+_KIND = "not a leader epoch checkpoint"
 
 
 class EpochEntry(NamedTuple):
@@ -103,24 +104,17 @@ class LeaderEpochs:
 
 def encode_epochs(entries: tuple[EpochEntry, ...]) -> bytes:
     """The text of `leader-epoch-checkpoint`: version, count, a line per epoch."""
-    lines = [str(_VERSION), str(len(entries)), *(f"{e} {offset}" for e, offset in entries)]
-    return "\n".join(lines).encode() + b"\n"
+    return encode_rows([f"{epoch} {offset}" for epoch, offset in entries])
 
 
 def decode_epochs(data: bytes, path: str) -> list[EpochEntry]:
-    try:
-        version, count, *lines = data.decode("ascii").splitlines()
-        if int(version) != _VERSION or int(count) != len(lines):
-            raise ValueError(f"version {version}, {count} entries announced, {len(lines)} found")
-        entries: list[EpochEntry] = []
-        for line in lines:
-            epoch, offset = line.split()
-            entry = EpochEntry(LeaderEpoch(int(epoch)), Offset(int(offset)))
-            if min(entry) < 0 or (entries and not _follows(entry, entries[-1])):
-                raise ValueError(f"'{line}' does not follow the line before")
-            entries.append(entry)
-    except ValueError as error:
-        raise DamagedFileError(path, f"not a leader epoch checkpoint: {error}") from None
+    entries: list[EpochEntry] = []
+    for row in decode_rows(data, path, kind=_KIND, columns=2):
+        epoch, offset = (number_of(field, path, kind=_KIND) for field in row)
+        entry = EpochEntry(LeaderEpoch(epoch), Offset(offset))
+        if min(entry) < 0 or (entries and not _follows(entry, entries[-1])):
+            raise DamagedFileError(path, f"{_KIND}: '{epoch} {offset}' does not follow")
+        entries.append(entry)
     return entries
 
 

@@ -4,7 +4,6 @@ Unlike the log itself this reads whatever is there, as far as it goes. Where it 
 there is a row with an `error` in it, and what can still be read follows.
 """
 
-import re
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from struct import Struct
@@ -49,35 +48,18 @@ _TRANSACTION_ENTRY: Final = Struct(">hqqqq")
 _LENGTH: Final = Struct(">i")
 _LENGTH_AT: Final = LENGTH_END - _LENGTH.size
 
-_PLAINER: Final = (
-    (r"(not enough|too many) values to unpack.*", "a line is missing or has the wrong fields"),
-    (r"dictionary update sequence.*", "a line is not 'name: value'"),
-    (r"invalid literal for int\(\) with base 10: (.*)", r"\1 is not a number"),
-    (r"'[\w-]+' codec can't decode.*", "it is not text"),
-    (r"'(version|topic_id)'$", r"it has no \1"),
-    (r"(Incorrect padding|Invalid base64|Excess data|Only base64|Non-base64).*", "no base64"),
-    (r": it was damaged on its way, send it again", ""),
-)
-"""What a parser says to programmers and producers, and what it means to the owner of a file."""
-
 
 def dump_file(filesystem: FileSystem, path: str, *, records: bool) -> Iterator[Mapping[str, Any]]:
     """The contents of one file of a log, by the kind that its name tells."""
     try:
         yield from _dump(filesystem, path, records=records)
     except DamagedFileError as error:
-        yield {ERROR: plain_reason(error.reason)}
+        yield {ERROR: error.reason}
 
 
 def is_log_file(name: str) -> bool:
     """Whether `dump_file` can tell what is in a file, by its name."""
     return name in NAMES or any(offset_of(name, suffix) is not None for suffix in SUFFIXES)
-
-
-def plain_reason(reason: str) -> str:
-    for pattern, replacement in _PLAINER:
-        reason = re.sub(pattern, replacement, reason, flags=re.DOTALL)
-    return reason
 
 
 class Walked(NamedTuple):
@@ -106,7 +88,7 @@ def walk(filesystem: FileSystem, path: str) -> Iterator[Walked]:
                 else:
                     validate_batch(file.read(header.size_bytes, position))
             except WireError as error:
-                reason = plain_reason(str(error))
+                reason = str(error)
             following = _end_of_batch(file, position)
             if reason is None or (following is not None and _is_boundary(file, following)):
                 yield Walked(position, header, reason)
@@ -180,7 +162,7 @@ def _dump_batches(
                 if records or header.is_control:
                     row["records"] = list(_dump_records(file, position, header))
             except WireError as error:
-                row = {"position": position, ERROR: plain_reason(str(error))}
+                row = {"position": position, ERROR: str(error)}
             yield row
     finally:
         file.close()

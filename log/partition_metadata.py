@@ -5,14 +5,15 @@ partitions would take up the old records.
 """
 
 import base64
-import binascii
 from typing import Final
 
 from log.errors import DamagedFileError
 from log.filesystem import FileSystem
 from log.flush import read_file, write_safely
 from log.names import PARTITION_METADATA
+from log.text_file import text_of
 
+_KIND: Final = "not partition metadata"
 _VERSION: Final = "0"
 UUID_BYTES: Final = 16
 
@@ -28,14 +29,21 @@ def read_topic_id(filesystem: FileSystem, directory: str) -> bytes | None:
     path = f"{directory}/{PARTITION_METADATA}"
     if not filesystem.exists(path):
         return None
+    fields: dict[str, str] = {}
+    for line in text_of(read_file(filesystem, path), path, kind=_KIND).splitlines():
+        name, separator, value = line.partition(": ")
+        if not separator:
+            raise DamagedFileError(path, f"{_KIND}: a line is not 'name: value'")
+        fields[name] = value
+    for name in ("version", "topic_id"):
+        if name not in fields:
+            raise DamagedFileError(path, f"{_KIND}: it has no {name}")
+    if fields["version"] != _VERSION:
+        raise DamagedFileError(path, f"{_KIND}: version {fields['version']} is not known")
     try:
-        lines = read_file(filesystem, path).decode("ascii").splitlines()
-        fields = dict(line.split(": ", 1) for line in lines)
-        if fields["version"] != _VERSION:
-            raise ValueError(f"version {fields['version']} is not known")
         topic_id = base64.urlsafe_b64decode(fields["topic_id"] + "==")
-        if len(topic_id) != UUID_BYTES:
-            raise ValueError(f"a topic id of {len(topic_id)} bytes")
-    except (ValueError, KeyError, binascii.Error) as error:
-        raise DamagedFileError(path, f"not partition metadata: {error}") from None
+    except ValueError:
+        raise DamagedFileError(path, f"{_KIND}: the topic id is no base64") from None
+    if len(topic_id) != UUID_BYTES:
+        raise DamagedFileError(path, f"{_KIND}: a topic id of {len(topic_id)} bytes")
     return topic_id

@@ -17,7 +17,7 @@ from log.epochs import LeaderEpochs, decode_epochs
 from log.errors import DamagedFileError
 from log.filesystem import FileSystem
 from log.flush import read_file
-from log.inspect import ERROR, Walked, dump_file, is_log_file, plain_reason, walk
+from log.inspect import ERROR, Walked, dump_file, is_log_file, walk
 from log.names import (
     LEADER_EPOCHS,
     LOG,
@@ -102,7 +102,7 @@ class Checkpoints:
         try:
             return checkpoint.read()
         except DamagedFileError as error:
-            reason = plain_reason(error.reason)
+            reason = error.reason
             self.problems.append(Problem(path=checkpoint.path, reason=reason))
             return {}
 

@@ -237,7 +237,7 @@ def validate_batch(batch: Buffer, header: BatchHeader | None = None) -> BatchHea
     if computed != header.crc:
         raise CorruptBatchError(
             f"the record batch fails its checksum (stored {header.crc:#010x}, "
-            f"computed {computed:#010x}): it was damaged on its way, send it again"
+            f"computed {computed:#010x}): it was damaged"
         )
     if not 0 <= header.records_count <= header.last_offset_delta + 1:
         raise MalformedBatchError(

@@ -13,7 +13,6 @@ from kafka_wire.types import Offset, TopicPartition
 from log.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from log.data_directory import CLEAN_SHUTDOWN, DataDirectory
 from log.filesystem import OsFileSystem
-from log.inspect import plain_reason
 from tests.log.logs import FIRST, SMALL, fill
 from tests.log.test_cli import flip, run, run_json
 
@@ -252,10 +251,6 @@ def test_reason_is_about_the_file(
     (data / "topic-0" / name).write_bytes(content)
     [problem] = problems()
     assert problem["reason"].endswith(f": {reason}")
-
-
-def test_reason_that_is_plain_stays() -> None:
-    assert plain_reason("the last batch is torn") == "the last batch is torn"
 
 
 def test_counts_agree_with_their_nouns(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
