@@ -102,10 +102,18 @@ class OffsetIndex:
     """Finds the position from which on to look for an offset."""
 
     def __init__(
-        self, filesystem: FileSystem, path: str, base_offset: Offset, *, max_bytes: int
+        self,
+        filesystem: FileSystem,
+        path: str,
+        base_offset: Offset,
+        *,
+        interval_bytes: int,
+        max_bytes: int,
     ) -> None:
+        """Of batches that are appended, those with entries begin `interval_bytes` apart or more."""
         self.file = IndexFile(filesystem, path, _OFFSET_ENTRY.size)
         self._base_offset = base_offset
+        self._interval_bytes = max(1, interval_bytes)
         self.entries_left = self._max_entries = max_bytes // _OFFSET_ENTRY.size
         """For how many more entries there is room."""
         self._offsets = array(_INT32)
@@ -114,18 +122,21 @@ class OffsetIndex:
         self._loaded_count = 0
         self._first_offsets = array(_INT32)
         """Of the batches whose entries were not loaded. The file does not have them."""
+        self._next_certain = 0
+        """Where the last certain range ended, counted as `_first_offsets` is: a guess at where
+        the next one begins, which is believed only if the offsets there agree."""
 
     def __len__(self) -> int:
         return len(self._offsets)
 
-    def append(self, base_offset: Offset, last_offset: Offset, position: int) -> None:
+    def append(self, base_offset: Offset, last_offset_delta: int, position: int) -> None:
         """Takes note of a batch: its offsets and where it begins."""
-        relative = last_offset - self._base_offset
-        self._offsets.append(relative)
+        offsets, relative = self._offsets, base_offset - self._base_offset
+        offsets.append(relative + last_offset_delta)
         self._positions.append(position)
-        self._first_offsets.append(base_offset - self._base_offset)
+        self._first_offsets.append(relative)
         self.entries_left -= 1
-        if len(self._offsets) - self._written_count >= _ENTRIES_PER_WRITE:
+        if len(offsets) - self._written_count >= _ENTRIES_PER_WRITE:
             self.write()
 
     def write(self) -> None:
@@ -148,14 +159,27 @@ class OffsetIndex:
         behind that position, which may be the position itself.
         """
         relative = offset - self._base_offset
-        number = bisect_left(self._offsets, relative)
-        certain = number - self._loaded_count
-        if not 0 <= certain < len(self._first_offsets) or self._first_offsets[certain] > relative:
-            return None
-        positions = self._positions
+        offsets, first_offsets = self._offsets, self._first_offsets
+        loaded_count, certain = self._loaded_count, self._next_certain
+        count = len(first_offsets)
+        # A bisection takes a dozen steps, and a reader that goes on needs none.
+        if certain >= count or not (
+            first_offsets[certain] <= relative <= offsets[certain + loaded_count]
+        ):
+            certain = bisect_left(offsets, relative, loaded_count) - loaded_count
+            if certain >= count or first_offsets[certain] > relative:
+                return None
+        positions, number = self._positions, certain + loaded_count
         start = positions[number]
-        end = positions[bisect_right(positions, start + max_bytes, number) - 1]
-        return Offset(self._base_offset + self._first_offsets[certain]), start, end
+        limit = start + max_bytes
+        # Entries lie an interval apart or more, so the end is not far.
+        far = number + max_bytes // self._interval_bytes + 2
+        if far > len(positions):
+            far = len(positions)
+        end_number = bisect_right(positions, limit, number, far) - 1
+        self._next_certain = end_number - loaded_count
+        base_offset = self._base_offset + first_offsets[certain]
+        return base_offset, start, positions[end_number]  # type: ignore[return-value]
 
     def before_offset(self, offset: Offset) -> IndexEntry | None:
         """The last entry of a batch that ends at or before `offset`."""

@@ -139,13 +139,14 @@ class PartitionLog:
             known = self.producers.check(header)
             if known is not None:
                 return Appended(known.first_offset, known.last_offset, None, True)
+            header, append_time_ms = stamp_time(self.config, batch, header, now_ms)
         else:
             header = validate_batch(batch)
-        if header.is_control:
-            check_marker(self.producers, header, batch)
-            append_time_ms = None
-        else:
-            header, append_time_ms = stamp_time(self.config, batch, header, now_ms)
+            if header.is_control:
+                check_marker(self.producers, header, batch)
+                append_time_ms = None
+            else:
+                header, append_time_ms = stamp_time(self.config, batch, header, now_ms)
         try:
             active = self.segments.active
             if self._rule.is_due(active, header, now_ms):
@@ -201,16 +202,18 @@ class PartitionLog:
         active = self.segments.active
         if active.first_unwritten is not None:
             self._write_for_readers()
-        if not self.log_start_offset <= offset <= self.log_end_offset:
+        # Taken only now: a write that fails takes the log's end back.
+        log_end_offset = self.log_end_offset
+        if not self.log_start_offset <= offset <= log_end_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {offset} is not within {self.log_start_offset} and {self.log_end_offset}",
+                f"offset {offset} is not within {self.log_start_offset} and {log_end_offset}",
             )
-        if end_offset > self.log_end_offset:
-            end_offset = self.log_end_offset
+        if end_offset > log_end_offset:
+            end_offset = log_end_offset
         if offset >= end_offset:
             return None
-        if offset >= active.base_offset and end_offset >= self.log_end_offset:
+        if end_offset == log_end_offset and offset >= active.base_offset:
             return active.slice(offset, max_bytes=max_bytes, end_position=active.size_bytes)
         for segment in self.segments.from_offset(offset):
             if segment.base_offset >= end_offset:
@@ -461,8 +464,9 @@ class PartitionLog:
 
     def _note(self, batch: bytearray | memoryview, header: BatchHeader) -> None:
         """Draws the consequences of a batch that is in the log."""
-        if header.leader_epoch is not None and header.leader_epoch != self.epochs.latest:
-            self._epochs_changed |= self.epochs.assign(header.leader_epoch, header.base_offset)
+        epoch = header.leader_epoch
+        if epoch is not None and epoch != self.epochs.latest:
+            self._epochs_changed |= self.epochs.assign(epoch, header.base_offset)
         self.log_end_offset = header.next_offset
         if header.producer_id is not None:
             replay(self.producers, self.segments.active, header, batch)

@@ -49,7 +49,8 @@ class RollRule:
         return (
             size_bytes + header.size_bytes > config.segment_bytes
             or time_ms - self._begun_ms > config.segment_ms
-            or header.last_offset - active.base_offset > MAX_RELATIVE_OFFSET
+            or header.base_offset + header.last_offset_delta - active.base_offset
+            > MAX_RELATIVE_OFFSET
             or entries_left <= 0
         )
 

@@ -77,7 +77,11 @@ class SegmentSettings(NamedTuple):
 
 
 class Segment:
-    """One file of batches from `base_offset` on."""
+    """One file of batches from `base_offset` on.
+
+    The hot path says `self._file or self.file`: the property costs a call, and opens the file only
+    once.
+    """
 
     __slots__ = (
         "_directory",
@@ -139,7 +143,7 @@ class Segment:
 
     def append(self, batch: Buffer, header: BatchHeader) -> None:
         """Appends one batch with its final offsets."""
-        self.indexes.observe(header, self.size_bytes)
+        (self._indexes or self.indexes).observe(header, self.size_bytes)
         self._take(batch, header.base_offset)
 
     def append_run(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
@@ -163,7 +167,7 @@ class Segment:
         else:
             if self._staged:
                 self.write()
-            self.file.append(data)
+            (self._file or self.file).append(data)
             self._written_bytes += size
         self.size_bytes += size
 
@@ -223,7 +227,7 @@ class Segment:
         The end is a boundary known to the index, or the end of what may be read: near the limit,
         not always as near as could be, but found without stepping over every batch.
         """
-        known = self.indexes.offsets.certain_range(offset, max_bytes)
+        known = (self._indexes or self.indexes).offsets.certain_range(offset, max_bytes)
         if known is not None:
             base_offset, start, end = known
             if start >= end_position:
@@ -233,7 +237,7 @@ class Segment:
             if end > start:
                 if self._staged:
                     self.write()
-                return Slice(self.file, start, end - start, base_offset)
+                return Slice(self._file or self.file, start, end - start, base_offset)
         for step in self._steps_near(offset):
             if step.start >= end_position:
                 return None

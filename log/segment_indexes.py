@@ -36,7 +36,13 @@ class SegmentIndexes:
         def path(suffix: str) -> str:
             return f"{directory}/{file_name(base_offset, suffix)}"
 
-        self.offsets = OffsetIndex(filesystem, path(OFFSET_INDEX), base_offset, max_bytes=max_bytes)
+        self.offsets = OffsetIndex(
+            filesystem,
+            path(OFFSET_INDEX),
+            base_offset,
+            interval_bytes=interval_bytes,
+            max_bytes=max_bytes,
+        )
         self.times = TimeIndex(filesystem, path(TIME_INDEX), base_offset)
         self.transactions = TransactionIndex(filesystem, path(TRANSACTION_INDEX))
         self.max_timestamp: tuple[int, Offset] | None = None
@@ -52,12 +58,13 @@ class SegmentIndexes:
         if timestamp_ms is not None and (newest is None or timestamp_ms > newest[0]):
             self.max_timestamp = newest = (timestamp_ms, header.last_offset)
         if self._bytes_since_entry > self._interval_bytes:
-            self.offsets.append(header.base_offset, header.last_offset, position)
+            self.offsets.append(header.base_offset, header.last_offset_delta, position)
             if newest is not None and newest is not self._newest_entered:
                 self.times.append(*newest)
                 self._newest_entered = newest
-            self._bytes_since_entry = 0
-        self._bytes_since_entry += header.size_bytes
+            self._bytes_since_entry = header.size_bytes
+        else:
+            self._bytes_since_entry += header.size_bytes
 
     def load(self, segment_bytes: int) -> None:
         """Reads the files.

@@ -11,9 +11,13 @@ from log.segment import Segment
 class Segments:
     """At least one segment, found by offset in logarithmic time."""
 
+    __slots__ = ("_base_offsets", "_items", "active")
+
     def __init__(self, items: list[Segment]) -> None:
         invariant(bool(items), "a log has at least one segment")
         self._items = items
+        self.active = items[-1]
+        """The last one. An attribute, because every append and every read asks for it."""
         self._base_offsets = [segment.base_offset for segment in items]
 
     def __iter__(self) -> Iterator[Segment]:
@@ -21,10 +25,6 @@ class Segments:
 
     def __len__(self) -> int:
         return len(self._items)
-
-    @property
-    def active(self) -> Segment:
-        return self._items[-1]
 
     @property
     def first(self) -> Segment:
@@ -56,6 +56,7 @@ class Segments:
         )
         self._items.append(segment)
         self._base_offsets.append(segment.base_offset)
+        self.active = segment
 
     def remove_first(self) -> Segment:
         invariant(len(self) > 1, "the active segment stays")
@@ -65,7 +66,9 @@ class Segments:
     def remove_last(self) -> Segment:
         invariant(len(self) > 1, "a log has at least one segment")
         self._base_offsets.pop()
-        return self._items.pop()
+        removed = self._items.pop()
+        self.active = self._items[-1]
+        return removed
 
     def replace(self, old: list[Segment], new: Segment) -> None:
         """Puts a compacted segment in the place of those that it was made from."""
@@ -73,10 +76,12 @@ class Segments:
         invariant(self._items[at : at + len(old)] == old, "compacted segments are neighbours")
         self._items[at : at + len(old)] = [new]
         self._base_offsets[at : at + len(old)] = [new.base_offset]
+        self.active = self._items[-1]
 
     def reset(self, segment: Segment) -> list[Segment]:
         """Begins anew with one segment; returns those that were there."""
         old = self._items
         self._items = [segment]
         self._base_offsets = [segment.base_offset]
+        self.active = segment
         return old

@@ -134,6 +134,76 @@ def test_read_begins_with_the_batch_of_its_offset_and_has_whole_batches(
     assert part.size_bytes <= max_bytes or len(headers) == 1
 
 
+@given(
+    loaded=st.integers(0, 20),
+    sizes=st.lists(st.sampled_from((1, 50, 300)), min_size=5, max_size=40),
+    reads=st.lists(
+        st.tuples(st.integers(0, 3), st.floats(0, 1), st.integers(0, 2_000)), max_size=40
+    ),
+    cut=st.none() | st.tuples(st.integers(0, 40), st.floats(0, 1)),
+    interval_bytes=st.sampled_from((0, 1, 80, 400)),
+)
+def test_what_a_reader_gets_does_not_depend_on_who_read_before(
+    loaded: int,
+    sizes: list[int],
+    reads: list[tuple[int, float, int]],
+    cut: tuple[int, float] | None,
+    interval_bytes: int,
+) -> None:
+    """Readers that go on, readers that jump, and a truncation with other batches behind it."""
+    config = LogConfig(index_interval_bytes=interval_bytes, retention_ms=None)
+    files = new_files()
+    log = open_at(files, config)
+    fill(log, loaded)
+    log = reopen(files, log, config)
+    for size in sizes:
+        append(log, *[b"." * size] * (1 + size % 3))
+    places = dict.fromkeys(range(4), log.log_start_offset)
+    for number, (reader, share, max_bytes) in enumerate(reads):
+        if cut is not None and number == cut[0]:
+            log.truncate_to(Offset(int(cut[1] * log.log_end_offset)))
+            for size in reversed(sizes):
+                append(log, b"-" * size, b"-")
+        if reader == 0 or places[reader] >= log.log_end_offset:
+            places[reader] = Offset(int(share * (log.log_end_offset - 1)))
+        offset = places[reader]
+        part = log.read(offset, max_bytes=max_bytes, end_offset=log.log_end_offset)
+        assert part is not None
+        data = part.read()
+        assert data == expected_slice(log, offset, max_bytes)
+        places[reader] = next_offset(data)
+
+
+def test_slice_goes_as_far_as_its_limit_where_entries_lie_as_close_as_they_can() -> None:
+    batch_bytes = len(leaders_answer(b"."))
+    config = LogConfig(index_interval_bytes=batch_bytes - 1, retention_ms=None)
+    log = open_at(new_files(), config)
+    for _ in range(60):
+        append(log, b".")
+    for batch in (2, 3, 20):
+        for max_bytes in range(batch_bytes, 30 * batch_bytes, 7):
+            part = log.read(Offset(batch), max_bytes=max_bytes, end_offset=log.log_end_offset)
+            assert part is not None
+            assert part.size_bytes == max_bytes // batch_bytes * batch_bytes
+
+
+def expected_slice(log: PartitionLog, offset: Offset, max_bytes: int) -> bytes:
+    """The batch of the offset, up to the last boundary in the index that is within the limit.
+
+    Found by stepping over the whole file and asking about every batch, so with no memory of
+    earlier reads.
+    """
+    segment = log.segments.active
+    steps = list(segment.steps())
+    first = next(step for step in steps if step.last_offset >= offset)
+    limit = first.start + max_bytes
+    end = segment.size_bytes
+    if limit < end:
+        entry = segment.indexes.offsets.before_position(limit)
+        end = max(first.end, 0 if entry is None else entry.position)
+    return contents(log)[first.start : end]
+
+
 def next_offset(data: bytes) -> Offset:
     *_, (header, _) = iter_batches(data)
     return header.next_offset
