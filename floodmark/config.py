@@ -8,11 +8,12 @@
             check(self)
 
 A value is checked once, when the object is made; after that everything that holds one may trust
-it. `None` stands where Kafka says -1 for "no limit".
+it. `None` stands where Kafka says -1 for "no limit". How values come from files, environment
+variables and flags is told in `floodmark.config_file`.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from floodmark.errors import UserError
@@ -20,6 +21,15 @@ from floodmark.errors import UserError
 T = TypeVar("T")
 
 _KEY = "setting"
+
+
+class SettingError(UserError):
+    """A property has a value that it cannot have, or none where it must have one."""
+
+    def __init__(self, name: str, what: str, remedy: str) -> None:
+        super().__init__(what, remedy)
+        self.args = (name, what, remedy)
+        self.name = name
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +42,9 @@ class Setting:
     least: float | None = None
     most: float | None = None
     one_of: tuple[str, ...] = ()
+    parse: Callable[[str], Any] | None = None
+    """Makes a value (an item, in a tuple) from text, where the field's type alone does not tell
+    how. It raises a `ValueError` that says what the text should be."""
 
 
 def setting(
@@ -42,11 +55,27 @@ def setting(
     least: float | None = None,
     most: float | None = None,
     one_of: Sequence[str] = (),
+    parse: Callable[[str], Any] | None = None,
 ) -> T:
     """A field of a configuration class."""
-    described = Setting(name=name, doc=doc, least=least, most=most, one_of=tuple(one_of))
+    described = Setting(
+        name=name, doc=doc, least=least, most=most, one_of=tuple(one_of), parse=parse
+    )
     field: T = dataclasses.field(default=default, metadata={_KEY: described})
     return field
+
+
+def required(
+    name: str,
+    doc: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    parse: Callable[[str], Any] | None = None,
+) -> Any:
+    """A field that has no default: nobody but the operator can know it."""
+    described = Setting(name=name, doc=doc, least=least, most=most, parse=parse)
+    return dataclasses.field(metadata={_KEY: described})
 
 
 def settings_of(config: Any) -> dict[str, Setting]:
@@ -56,6 +85,11 @@ def settings_of(config: Any) -> dict[str, Setting]:
         for field in dataclasses.fields(config)
         if _KEY in field.metadata
     }
+
+
+def property_names(config: Any) -> tuple[str, ...]:
+    """Kafka's names of a configuration's settings."""
+    return tuple(described.name for described in settings_of(config).values())
 
 
 def check(config: Any) -> None:
@@ -71,8 +105,12 @@ def _check_value(described: Setting, value: Any) -> None:
         return
     if described.one_of and value not in described.one_of:
         allowed = ", ".join(described.one_of)
-        raise UserError(f"{described.name} cannot be {value!r}", f"use one of {allowed}")
+        raise _cannot_be(described, repr(value), f"use one of {allowed}")
     if described.least is not None and value < described.least:
-        raise UserError(f"{described.name} cannot be {value}", f"use at least {described.least}")
+        raise _cannot_be(described, value, f"use at least {described.least}")
     if described.most is not None and value > described.most:
-        raise UserError(f"{described.name} cannot be {value}", f"use at most {described.most}")
+        raise _cannot_be(described, value, f"use at most {described.most}")
+
+
+def _cannot_be(described: Setting, value: object, remedy: str) -> SettingError:
+    return SettingError(described.name, f"{described.name} cannot be {value}", remedy)

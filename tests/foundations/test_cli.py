@@ -83,7 +83,7 @@ def test_usage_and_environment_errors_are_one_line_and_exit_3(arguments: list[st
     assert_one_line_error(run(*arguments))
 
 
-@pytest.mark.parametrize("program", ["floodmark-quorum", "floodmark-broker"])
+@pytest.mark.parametrize("program", ["floodmark-broker"])
 def test_a_binary_that_is_not_built_says_so(program: str) -> None:
     done = run(program=program)
     assert_one_line_error(done)

@@ -67,6 +67,7 @@ def test_phases_add_up_in_one_file(project: pytest.Pytester, workers: int) -> No
         ("tests/wire/test_a.py::test_b", "wire"),
         ("tests/wire/deep/test_a.py::test_b[x/y::z]", "wire"),
         ("tests/foundations/test_a.py::test_b", "foundations"),
+        ("tests/jepsen_style/test_a.py::test_b", "verify"),
         ("tests/test_a.py::test_b", "foundations"),
         ("wire/test_a.py::test_b", "foundations"),
     ],

@@ -13,6 +13,7 @@ import pytest
 
 FOUNDATIONS = "foundations"
 AREAS = ("wire", "log", "quorum", "broker", "admin", "groups", "spark", "verify")
+_AREA_OF_FOLDER = {"jepsen_style": "verify"}
 
 # Phases that select by a marker: a run without tests is fine as long as none carries it.
 _MARKER_OF_PHASE = {"live": "live", "soak": "soak"}
@@ -32,7 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def area_of(node_id: str) -> str:
     parts = Path(node_id.partition("::")[0]).parts
     folder = parts[1] if len(parts) > 2 and parts[0] == "tests" else ""
-    return folder if folder in AREAS else FOUNDATIONS
+    area = _AREA_OF_FOLDER.get(folder, folder)
+    return area if area in AREAS else FOUNDATIONS
 
 
 class _Phase:
