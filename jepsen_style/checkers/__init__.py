@@ -1,0 +1,1 @@
+"""Checkers: given a history, was a promise broken? Each says valid, invalid or unknown."""
