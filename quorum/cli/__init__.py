@@ -1,0 +1,1 @@
+"""The quorum's commands of the command line."""

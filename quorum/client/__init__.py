@@ -1,0 +1,6 @@
+"""The quorum's client, for brokers and administrators."""
+
+from quorum.client.client import QuorumClient
+from quorum.client.metadata_stream import MetadataBatch, MetadataEvent, MetadataSnapshot
+
+__all__ = ["MetadataBatch", "MetadataEvent", "MetadataSnapshot", "QuorumClient"]
