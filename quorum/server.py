@@ -10,12 +10,14 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from floodmark import logs, tls
 from floodmark.errors import UserError
 from log.filesystem import FileSystem, OsFileSystem
+from quorum import recovery
 from quorum.config import QuorumConfig, voter_name
 from quorum.load_config import load_controller_settings, load_quorum_config, tls_files
 from quorum.metadata.records import MetadataFormatError
@@ -171,4 +173,6 @@ def raft_options(config: QuorumConfig, cluster_id: str, filesystem: FileSystem) 
             certificate_name=voter_name,
         ),
         listen=config.raft_listener,
+        is_recovering=recovery.is_recovering(filesystem, config.metadata_log_dir),
+        on_recovered=partial(recovery.finish, filesystem, config.metadata_log_dir),
     )

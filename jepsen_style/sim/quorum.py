@@ -118,6 +118,7 @@ class SimQuorum:
                 "crashes",
                 "crashes in disk operations",
                 "leaders",
+                "lost disks",
                 "installs",
             ),
             0,
@@ -130,11 +131,9 @@ class SimQuorum:
         self._refused: set[bytes] = set()
         self._leaders: dict[int, int] = {}
         self._sequence = 0
+        self._recovering: int | None = None
         for voter_id in self.ids:
-            disk = self._disks[voter_id] = MemoryFileSystem(world.random)
-            disk.make_directory(DIRECTORY)
-            disk.sync_directory("")
-            journal.create(disk, DIRECTORY)
+            self._new_disk(voter_id)
             self.start(voter_id)
 
     # -------------------------------------------------------------------------- life and death
@@ -166,6 +165,8 @@ class SimQuorum:
                 machine=machine,
                 observer=_Observer(self, voter_id),
                 on_failure=partial(self._failed, voter_id),
+                is_recovering=voter_id == self._recovering,
+                on_recovered=self._recovered,
             )
         except (Damaged, UserError) as error:
             raise Violation("restart", f"voter {voter_id} does not start: {error}") from error
@@ -185,6 +186,30 @@ class SimQuorum:
             self.counts["installs"] += voter.machine.restores - voter.restores_at_start
             self.world.tell("crash", voter_id)
             self._disks[voter_id].crash()
+
+    def lose_disk(self, voter_id: int) -> bool:
+        """Kills a voter, and gives it a new disk, from which it has to recover.
+
+        Only if no other recovers: what a majority has lost, nobody can bring back.
+        """
+        if self._recovering is not None:
+            return False
+        self.crash(voter_id)
+        self.world.tell("lose the disk of", voter_id)
+        self.counts["lost disks"] += 1
+        self._recovering = voter_id
+        self._new_disk(voter_id)
+        return True
+
+    def _new_disk(self, voter_id: int) -> None:
+        disk = self._disks[voter_id] = MemoryFileSystem(self.world.random)
+        disk.make_directory(DIRECTORY)
+        disk.sync_directory("")
+        journal.create(disk, DIRECTORY)
+
+    def _recovered(self) -> None:
+        self.world.tell("recovered", self._recovering)
+        self._recovering = None
 
     def pause(self, voter_id: int, seconds: float) -> None:
         """Stops a voter's process for a while, as SIGSTOP would."""

@@ -79,6 +79,7 @@ class _Nemesis:
             self._crash_all,
             self._partition,
             self._pause,
+            self._lose_disk,
             self._heal,
             self._start_all,
         ]
@@ -88,6 +89,7 @@ class _Nemesis:
         self._strikes = random.choice((0.0, 0.01, 0.05))
         self._vote_strikes = random.choice((0.0, 0.3))
         self._leader_strikes = random.choice((0.0, 0.3, 0.6))
+        self._replaced_s: dict[int, float] = {}
         self._figure: FigureEight | None = None
         self._stale: StaleLeader | None = None
         self._churn = random.random() < 0.3
@@ -194,7 +196,8 @@ class _Nemesis:
             )
 
     def _start(self, voter_id: int) -> None:
-        if voter_id not in self._quorum.up:
+        is_there = self._replaced_s.get(voter_id, 0.0) <= self._world.now_s
+        if is_there and voter_id not in self._quorum.up:
             self._quorum.start(voter_id)
 
     def _crash_one(self) -> None:
@@ -207,6 +210,13 @@ class _Nemesis:
     def _crash_all(self) -> None:
         for voter_id in self._quorum.ids:
             self._crash(voter_id)
+
+    def _lose_disk(self) -> None:
+        """A disk is not replaced so soon that what its voter had said could still be on its way."""
+        voter_id = self._world.random.choice(self._quorum.ids)
+        if voter_id in self._quorum.up and self._quorum.lose_disk(voter_id):
+            self._replaced_s[voter_id] = self._world.now_s + 1.5
+            self._world.after(1.6, partial(self._start, voter_id))
 
     def _start_all(self) -> None:
         for voter_id in self._quorum.ids:

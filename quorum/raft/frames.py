@@ -66,6 +66,8 @@ class AppendAnswer(Message, frozen=True, tag="appended"):
     """The leader has to go on from `next_index`. Without success and without this, the follower
     only says that it is there."""
     attempt: Number
+    counts: bool = True
+    """False of a voter that recovers: nothing may be committed on its word."""
 
     @property
     def is_promise(self) -> bool:
@@ -128,6 +130,16 @@ class ReadAnswer(Message, frozen=True, tag="readable"):
         return True
 
 
+class RecoveryRequest(Message, frozen=True, tag="recover"):
+    """A voter without its disk asks what it must hold before its word may count again."""
+
+
+class RecoveryAnswer(Message, frozen=True, tag="recover-to"):
+    """What was committed, by a leader that a majority of the others has confirmed since."""
+
+    index: Number
+
+
 AnyMessage = (
     AppendEntries
     | LeaderAlive
@@ -138,6 +150,8 @@ AnyMessage = (
     | Vote
     | ReadProbe
     | ReadAnswer
+    | RecoveryRequest
+    | RecoveryAnswer
 )
 
 _encoder = msgspec.msgpack.Encoder()

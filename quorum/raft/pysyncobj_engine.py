@@ -47,6 +47,8 @@ from quorum.raft.frames import (
     LeaderAlive,
     ReadAnswer,
     ReadProbe,
+    RecoveryAnswer,
+    RecoveryRequest,
     RequestVote,
     SnapshotAnswer,
     SnapshotChunk,
@@ -132,8 +134,9 @@ class PysyncobjEngine:
         """Opens the voter's directory: raises `UserError` if it has no journal, and `Damaged` if
         what it promised cannot be read any more.
 
-        A recovering voter has lost its disk: it neither votes nor stands for election until it
-        holds everything that the quorum had committed when it came back.
+        A recovering voter has lost its disk, and with it what it promised. It takes the log, and
+        neither votes, nor stands for election, nor counts for anything, until it holds what a
+        leader had committed that a majority of the others has confirmed since it came back.
         """
         check_pin()
         # Of a command that does not fit, pysyncobj would make several messages, by pickle.
@@ -520,7 +523,11 @@ class _Voter(SyncObj):  # type: ignore[misc]
         led = self._isLeader() or (
             self._now_s - self._leader_heard_s < self._config.election_timeout_min_ms / 1000
         )
-        if not led and (poll.last_term, poll.last_index) >= (mine.term, mine.index):
+        if (
+            not led
+            and not self._is_recovering
+            and (poll.last_term, poll.last_index) >= (mine.term, mine.index)
+        ):
             self.send(node, Vote(term=poll.term, poll=True))
 
     def _step_down(self, term: int) -> None:
@@ -558,7 +565,12 @@ class _Voter(SyncObj):  # type: ignore[misc]
                 self._on_vote(node, message)
             case ReadProbe():
                 if message.term == self.raftCurrentTerm and self._getLeader() == node:
-                    self.send(node, ReadAnswer(term=message.term, sequence=message.sequence))
+                    self._confirm_leader(node, message)
+            case RecoveryRequest():
+                self.reads.ask(partial(self._answer_recovery, node, message.term))
+            case RecoveryAnswer():
+                if self._is_recovering and message.term == self.raftCurrentTerm:
+                    self._recovers_to = message.index
 
     def _on_request_vote(self, node: Node, request: RequestVote) -> None:
         super()._SyncObj__onMessageReceived(
@@ -604,7 +616,12 @@ class _Voter(SyncObj):  # type: ignore[misc]
 
     def _alive(self) -> AppendAnswer:
         return AppendAnswer(
-            term=self.raftCurrentTerm, next_index=0, success=False, retry=False, attempt=0
+            term=self.raftCurrentTerm,
+            next_index=0,
+            success=False,
+            retry=False,
+            attempt=0,
+            counts=not self._is_recovering,
         )
 
     def _append(self, node: Node, message: AppendEntries) -> None:
@@ -634,7 +651,8 @@ class _Voter(SyncObj):  # type: ignore[misc]
         last_index = prev_index + len(entries)
         self._answer(node, message, next_index=last_index + 1, success=True)
         self._commit(min(message.commit_index, last_index))
-        self._see_recovery(message.commit_index)
+        if self._is_recovering:
+            self._see_recovery(node)
 
     def _accept(self, entries: list[LogEntry]) -> None:
         """Appends what is new; only an entry that contradicts the leader's is truncated."""
@@ -666,6 +684,7 @@ class _Voter(SyncObj):  # type: ignore[misc]
             success=success,
             retry=not success,
             attempt=to.attempt,
+            counts=not self._is_recovering,
         )
         self.send(node, answer)
 
@@ -675,15 +694,17 @@ class _Voter(SyncObj):  # type: ignore[misc]
             self._journal.set_commit_index(index)
         self._SyncObj__leaderCommitIndex = self.raftCommitIndex
 
-    def _see_recovery(self, leader_commit_index: int) -> None:
+    def _see_recovery(self, leader: Node) -> None:
         """Ends a recovery once this voter holds what was committed when it came back."""
-        if not self._is_recovering:
-            return
         if self._recovers_to is None:
-            self._recovers_to = leader_commit_index
-        if self._journal.durable_index >= self._recovers_to <= self.raftCommitIndex:
+            self.send(leader, RecoveryRequest(term=self.raftCurrentTerm))
+        elif min(self._journal.durable_index, self.raftCommitIndex) >= self._recovers_to:
             self._is_recovering = False
             self._on_recovered()
+
+    def _confirm_leader(self, leader: Node, probe: ReadProbe) -> None:
+        if not self._is_recovering:
+            self.send(leader, ReadAnswer(term=probe.term, sequence=probe.sequence))
 
     # ----------------------------------------------------------------------- the leader's side
 
@@ -715,7 +736,8 @@ class _Voter(SyncObj):  # type: ignore[misc]
     ) -> None:
         if message.term < self.raftCurrentTerm or not self._isLeader():
             return
-        self._SyncObj__lastResponseTime[node] = self._now_s
+        if not isinstance(message, AppendAnswer) or message.counts:
+            self._SyncObj__lastResponseTime[node] = self._now_s
         progress = self._progress[node.id]
         match message:
             case AppendAnswer():
@@ -750,8 +772,12 @@ class _Voter(SyncObj):  # type: ignore[misc]
         """
         progress = self._progress.get(node.id)
         if progress is not None and self._isLeader():
-            match_index = min(progress.match_index, self._journal.durable_index)
+            match_index = min(progress.counted_index, self._journal.durable_index)
             self._SyncObj__raftMatchIndex[node] = match_index
+
+    def _answer_recovery(self, node: Node, term: int, index: int | None) -> None:
+        if index is not None and term == self.raftCurrentTerm:
+            self.send(node, RecoveryAnswer(term=term, index=index))
 
     def _checkCommandsToApply(self) -> None:
         """Gives every proposal that waits a place in the log, if this voter leads."""
@@ -930,6 +956,7 @@ class _Voter(SyncObj):  # type: ignore[misc]
             success=True,
             retry=False,
             attempt=0,
+            counts=not self._is_recovering,
         )
         self.send(node, answer)
 
@@ -937,10 +964,20 @@ class _Voter(SyncObj):  # type: ignore[misc]
 class _Progress:
     """How far a follower has come, as its leader knows."""
 
-    __slots__ = ("_seen", "attempt", "caught_up_ms", "fetch_ms", "match_index", "sending")
+    __slots__ = (
+        "_seen",
+        "attempt",
+        "caught_up_ms",
+        "counted_index",
+        "fetch_ms",
+        "match_index",
+        "sending",
+    )
 
     def __init__(self) -> None:
         self.match_index = 0
+        self.counted_index = 0
+        """As `match_index`, of what may be counted for a majority."""
         self.attempt = 0
         self.sending: Sending | None = None
         self.fetch_ms: int | None = None
@@ -953,6 +990,8 @@ class _Progress:
         if not answer.success:
             return
         self.match_index = max(self.match_index, answer.next_index - 1)
+        if answer.counts:
+            self.counted_index = max(self.counted_index, answer.next_index - 1)
         if self.match_index >= last_index:
             self.caught_up_ms = now_ms
         elif self.match_index >= self._seen[0] > 0:

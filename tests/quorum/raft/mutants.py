@@ -110,6 +110,17 @@ def _leader_counts_itself_early(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(pysyncobj_engine._Voter, "_count", count)
 
 
+def _no_recovery(patch: pytest.MonkeyPatch) -> None:
+    original = pysyncobj_engine._Voter.__init__
+
+    def init(self: Any, *arguments: Any, **named: Any) -> None:
+        original(self, *arguments, **{**named, "is_recovering": False})
+        if named["is_recovering"]:
+            named["on_recovered"]()
+
+    patch.setattr(pysyncobj_engine._Voter, "__init__", init)
+
+
 LOSS = frozenset({"state machine safety", "acknowledged is kept", "leader completeness"})
 INSIDE = frozenset({"no failure"})
 """An `invariant()` of the engine itself stopped a voter."""
@@ -135,5 +146,6 @@ MUTANTS = (
         caught_by=frozenset({"restart"}),
     ),
     Mutant(name="no resignation", plant=_no_resignation, caught_by=frozenset({"resignation"})),
+    Mutant(name="a new disk is trusted", plant=_no_recovery, caught_by=LOSS | {"election safety"}),
     Mutant(name="leader counts itself early", plant=_leader_counts_itself_early, caught_by=LOSS),
 )
