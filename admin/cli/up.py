@@ -12,6 +12,6 @@ app = typer.Typer(add_completion=False)
 def up() -> None:
     """Run a local cluster. Not possible yet: it says what is missing and exits 3."""
     raise UserError(
-        "cannot run a local cluster yet: the metadata quorum and the broker are missing",
-        "what works today: the libraries kafka_wire and log, and 'floodmark log'",
+        "cannot run a local cluster yet: the broker is missing",
+        "what works today: the metadata quorum ('floodmark-quorum'), and 'floodmark log'",
     )

@@ -153,6 +153,7 @@ class SimQuorum:
                     voters=self.ids,
                     election_timeout_min_ms=low,
                     election_timeout_max_ms=high,
+                    resign_timeout_ms=low,
                     heartbeat_ms=min(50, low // 4),
                     snapshot_entries=self.temper.snapshot_entries,
                     max_command_bytes=MAX_COMMAND_BYTES,

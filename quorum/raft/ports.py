@@ -40,11 +40,15 @@ class RaftConfig:
     voters: tuple[int, ...]
     election_timeout_min_ms: int = 300
     election_timeout_max_ms: int = 600
+    resign_timeout_ms: int = 300
+    """A leader that has not heard from a majority for so long resigns."""
     heartbeat_ms: int = 50
     snapshot_entries: int = 50_000
     """A snapshot is due after so many entries,"""
     snapshot_bytes: int = 64 << 20
-    """or after so many bytes of them."""
+    """or after so many bytes of them,"""
+    snapshot_interval_ms: int | None = None
+    """or after so long, if there is anything new."""
     max_command_bytes: int = MAX_COMMAND_BYTES
     append_bytes: int = MAX_COMMAND_BYTES + 1024
     """The leader sends about so many bytes of entries at once; more than one command has."""

@@ -29,7 +29,8 @@ class Sending:
         if now_ms - self.progress_ms > patience_ms:
             # The chunks are lost; or all of them arrived, and then the follower was: the last
             # chunk, sent again, makes it say so.
-            self.acknowledged = min(self.acknowledged, max(0, size_bytes - SNAPSHOT_CHUNK_BYTES))
+            if self.acknowledged == size_bytes:
+                self.acknowledged = max(0, size_bytes - SNAPSHOT_CHUNK_BYTES)
             self.sent = self.acknowledged
             self.progress_ms = now_ms
         chunks = []
