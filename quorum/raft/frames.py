@@ -89,6 +89,8 @@ class SnapshotAnswer(Message, frozen=True, tag="chunked"):
 
     index: Number
     position: Number
+    counts: bool = True
+    """As in an `AppendAnswer`."""
 
 
 class RequestVote(Message, frozen=True, tag="request-vote"):

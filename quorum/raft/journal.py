@@ -296,17 +296,18 @@ class Journal:
         return self._ticket
 
     def complete_flush(self, ticket: Ticket) -> None:
-        """Takes note of a ticket that was run; one that `flush` overtook has nothing to add."""
-        if ticket is not self._ticket:
-            return
+        """Takes note of a ticket that was run."""
+        invariant(ticket is self._ticket, "a ticket that is not out")
         self._ticket = None
         self._safe_number = self._number
         self.durable = ticket.position
         self.durable_index = max(self.durable_index, ticket.last_index)
 
     def flush(self) -> None:
-        """Writes and syncs everything, here and now. A ticket that is out is run here as well."""
-        while (ticket := self._ticket or self.prepare_flush()) is not None:
+        """Writes and syncs everything, here and now; no ticket may be out."""
+        invariant(self._ticket is None, "a flush while a ticket is out")
+        ticket = self.prepare_flush()
+        if ticket is not None:
             ticket.run()
             self.complete_flush(ticket)
 

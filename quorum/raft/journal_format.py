@@ -113,7 +113,7 @@ def _check_torn(data: bytes, bad: int, path: str) -> None:
     position = data.find(MARKER, bad)
     while position >= 0:
         found = _record_at(data, position)
-        if found is not None and found[1] > bad:
+        if found is not None and bad < found[1] <= position:
             raise Damaged(
                 f"{path} is damaged at byte {bad}: the record at byte {position} was written "
                 "after those bytes were on disk"

@@ -69,7 +69,7 @@ from quorum.raft.port import (
     VoterStatus,
 )
 from quorum.raft.ports import Executor, Lane, Network, RaftConfig
-from quorum.raft.proposals import Proposals
+from quorum.raft.proposals import Proposals, call
 from quorum.raft.reads import Reads
 from quorum.raft.snapshots import Snapshot, SnapshotStore
 from quorum.raft.transfers import MAX_SNAPSHOT_BYTES, Receiving, Sending
@@ -166,10 +166,16 @@ class PysyncobjEngine:
     # ------------------------------------------------------------------- what callers may ask
 
     def propose(self, data: bytes, done: Callable[[Proposal], None]) -> None:
-        self._voter.proposals.offer(data, done)
+        if self._failed:
+            call(done, Proposal(outcome=Outcome.NOT_LEADER))
+        else:
+            self._voter.proposals.offer(data, done)
 
     def read_index(self, done: Callable[[int | None], None]) -> None:
-        self._voter.reads.ask(done)
+        if self._failed:
+            call(done, None)
+        else:
+            self._voter.reads.ask(done)
 
     def status(self) -> Status:
         return self._voter.status(self.leadership)
@@ -233,7 +239,7 @@ class PysyncobjEngine:
         leadership = self._voter.leadership()
         if leadership != self._leadership:
             self._leadership = leadership
-            self._observer.leadership_changed(leadership)
+            call(self._observer.leadership_changed, leadership)
 
 
 class _JournalAdapter(StockJournal):  # type: ignore[misc]
@@ -455,6 +461,9 @@ class _Voter(SyncObj):  # type: ignore[misc]
         self._outbox.release()
 
     def _flush(self) -> None:
+        if not self._config.others:
+            self._journal.flush()  # nobody is kept waiting
+            return
         ticket = self._journal.prepare_flush()
         if ticket is not None:
             self._submit(Lane.FLUSH, ticket.run, partial(self._flushed, ticket))
@@ -736,7 +745,7 @@ class _Voter(SyncObj):  # type: ignore[misc]
     ) -> None:
         if message.term < self.raftCurrentTerm or not self._isLeader():
             return
-        if not isinstance(message, AppendAnswer) or message.counts:
+        if isinstance(message, ReadAnswer) or message.counts:
             self._SyncObj__lastResponseTime[node] = self._now_s
         progress = self._progress[node.id]
         match message:
@@ -879,10 +888,16 @@ class _Voter(SyncObj):  # type: ignore[misc]
 
     def begin_transfer(self, node: Node) -> None:
         progress = self._progress[node.id]
-        if progress.sending is None and self._snapshot_index is not None:
+        if progress.sending is not None or self._snapshot_index is None:
+            return
+        try:
             data = self._store.read(self._snapshot_index)
-            if data is not None:
-                progress.sending = Sending(self._snapshot_index, data, self._now_ms)
+        except Damaged as damage:
+            logger.error("the snapshot at %d: %s; taking another", self._snapshot_index, damage)
+            self._snapshot_index = self._SyncObj__lastSerializedEntry = None
+            self.forceLogCompaction()
+        else:
+            progress.sending = Sending(self._snapshot_index, data, self._now_ms)
 
     def _send_snapshots(self) -> None:
         for voter_id, progress in self._progress.items():
@@ -910,7 +925,13 @@ class _Voter(SyncObj):  # type: ignore[misc]
         self._receiving.take(chunk)
         position = len(self._receiving.data)
         self.send(
-            node, SnapshotAnswer(term=self.raftCurrentTerm, index=chunk.index, position=position)
+            node,
+            SnapshotAnswer(
+                term=self.raftCurrentTerm,
+                index=chunk.index,
+                position=position,
+                counts=not self._is_recovering,
+            ),
         )
         if self._receiving.is_complete:
             data = bytes(self._receiving.data)

@@ -72,8 +72,11 @@ def decode(data: bytes) -> Snapshot:
     if crc32c(view[: -_LENGTH.size]) != checksum:
         raise Damaged("the checksum does not match")
     (size,) = _LENGTH.unpack_from(data, len(_MAGIC))
-    header = msgspec.msgpack.decode(view[fixed : fixed + size], type=_Header)
-    before, last = (LogEntry(*entry) for entry in header.base)
+    try:
+        header = msgspec.msgpack.decode(view[fixed : fixed + size], type=_Header)
+        before, last = (LogEntry(*entry) for entry in header.base)
+    except ValueError as error:  # msgspec's errors are such, and so is a wrong number of entries
+        raise Damaged(f"its header cannot be read: {error}") from error
     return Snapshot(base=(before, last), state=bytes(view[fixed + size : -_LENGTH.size]))
 
 
@@ -100,12 +103,14 @@ class SnapshotStore:
             raise Damaged(f"every snapshot in {self._directory} is damaged")
         return None
 
-    def read(self, index: int) -> bytes | None:
-        """The contents of the file whose snapshot ends at an index."""
+    def read(self, index: int) -> bytes:
+        """The contents of the file whose snapshot ends at an index; `Damaged` if they are."""
         for name in self._names():
             if _index(name) == index:
-                return read_file(self._filesystem, f"{self._directory}/{name}")
-        return None
+                data = read_file(self._filesystem, f"{self._directory}/{name}")
+                decode(data)
+                return data
+        raise Damaged("its file is gone")
 
     def save(self, base: tuple[LogEntry, LogEntry], pieces: Iterable[bytes]) -> None:
         """Writes a snapshot and removes those that are one too many. May run in any thread.

@@ -247,7 +247,7 @@ class _Connection(asyncio.Protocol):
     def _introduce(self, body: bytes) -> None:
         try:
             hello = _decode_hello(body)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BadFrame(f"no hello of a voter: {error}") from error
         peers = self._network.peers
         if hello.cluster_id != peers.cluster_id:
