@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from quorum.raft import frames, journal, outbox, pysyncobj_engine, reads
+from quorum.raft import follower, frames, journal, outbox, reads
 from quorum.raft.frames import AnyMessage
 from quorum.raft.journal import Journal
 from quorum.raft.journal_format import LogEntry
+from quorum.raft.pysyncobj_engine import adapters, voter
+from quorum.raft.pysyncobj_engine.voter import Voter
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -42,17 +44,16 @@ def _vote_not_persisted(patch: pytest.MonkeyPatch) -> None:
 
 
 def _always_truncate(patch: pytest.MonkeyPatch) -> None:
-    def accept(self: Any, entries: list[LogEntry]) -> None:
-        own = self._journal
+    def accept(own: Journal, entries: list[LogEntry]) -> None:
         if entries:
-            first = max(entries[0].index, self.raftCommitIndex + 1)
+            first = max(entries[0].index, own.commit_index + 1)
             if first <= own.last_index:
                 own.truncate_from(first)
         for entry in entries:
             if entry.index > own.last_index:
                 own.append(entry)
 
-    patch.setattr(pysyncobj_engine._Voter, "_accept", accept)
+    patch.setattr(follower, "accept", accept)
 
 
 def _read_without_asking(patch: pytest.MonkeyPatch) -> None:
@@ -70,7 +71,7 @@ def _read_without_asking(patch: pytest.MonkeyPatch) -> None:
 
 
 def _commit_old_terms(patch: pytest.MonkeyPatch) -> None:
-    original = pysyncobj_engine._Voter._onTick
+    original = Voter._onTick
 
     def on_tick(self: Any, time_to_wait: float = 0.0) -> None:
         if self._isLeader():
@@ -78,7 +79,7 @@ def _commit_old_terms(patch: pytest.MonkeyPatch) -> None:
             self._commit(stored[(len(stored) - 1) // 2])
         original(self, time_to_wait)
 
-    patch.setattr(pysyncobj_engine._Voter, "_onTick", on_tick)
+    patch.setattr(Voter, "_onTick", on_tick)
 
 
 def _trim_past_the_snapshot(patch: pytest.MonkeyPatch) -> None:
@@ -91,14 +92,14 @@ def _trim_past_the_snapshot(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_resignation(patch: pytest.MonkeyPatch) -> None:
-    original = pysyncobj_engine._stock_config
+    original = adapters.stock_config
 
     def config(*arguments: Any) -> Any:
         made = original(*arguments)
         made.leaderFallbackTimeout = 30.0
         return made
 
-    patch.setattr(pysyncobj_engine, "_stock_config", config)
+    patch.setattr(voter, "stock_config", config)
 
 
 def _leader_counts_itself_early(patch: pytest.MonkeyPatch) -> None:
@@ -107,18 +108,18 @@ def _leader_counts_itself_early(patch: pytest.MonkeyPatch) -> None:
         if progress is not None and self._isLeader():
             self._SyncObj__raftMatchIndex[node] = progress.match_index
 
-    patch.setattr(pysyncobj_engine._Voter, "_count", count)
+    patch.setattr(Voter, "_count", count)
 
 
 def _no_recovery(patch: pytest.MonkeyPatch) -> None:
-    original = pysyncobj_engine._Voter.__init__
+    original = Voter.__init__
 
     def init(self: Any, *arguments: Any, **named: Any) -> None:
         original(self, *arguments, **{**named, "is_recovering": False})
         if named["is_recovering"]:
             named["on_recovered"]()
 
-    patch.setattr(pysyncobj_engine._Voter, "__init__", init)
+    patch.setattr(Voter, "__init__", init)
 
 
 LOSS = frozenset({"state machine safety", "acknowledged is kept", "leader completeness"})

@@ -9,7 +9,6 @@ from pysyncobj.node import Node
 from floodmark.errors import UserError
 from floodmark.invariant import InvariantViolation
 from log.filesystem.memory import Fail, Kind
-from quorum.raft import pysyncobj_engine
 from quorum.raft.frames import (
     AppendAnswer,
     AppendEntries,
@@ -19,10 +18,12 @@ from quorum.raft.frames import (
     Vote,
 )
 from quorum.raft.journal_format import Damaged
-from quorum.raft.pinned import METHODS
 from quorum.raft.port import Outcome, Proposal
 from quorum.raft.ports import Lane
-from quorum.raft.pysyncobj_engine import check_pin, method_hash
+from quorum.raft.pysyncobj_engine import pin
+from quorum.raft.pysyncobj_engine.adapters import Nodes
+from quorum.raft.pysyncobj_engine.pin import METHODS, check_pin, method_hash
+from quorum.raft.pysyncobj_engine.voter import Voter
 from quorum.raft.transfers import MAX_SNAPSHOT_BYTES
 from tests.quorum.raft.clusters import A, B, C, D
 from tests.quorum.raft.lab import Lab, open_lab
@@ -43,7 +44,7 @@ def test_this_is_the_pysyncobj_that_was_read() -> None:
 
 
 def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pysyncobj_engine, "VERSION", "0.3.18")
+    monkeypatch.setattr(pin, "VERSION", "0.3.18")
     with pytest.raises(InvariantViolation, match=r"an unknown pysyncobj.*0\.3\.18"):
         check_pin.__wrapped__()
 
@@ -59,8 +60,7 @@ def test_a_changed_method_is_refused(name: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_every_method_that_is_replaced_is_pinned() -> None:
-    voter = pysyncobj_engine._Voter
-    replaced = {name for name, value in vars(voter).items() if callable(value)} & set(dir(SyncObj))
+    replaced = {name for name, value in vars(Voter).items() if callable(value)} & set(dir(SyncObj))
     assert replaced - {"__init__"} <= METHODS.keys()
     assert {"_onTick", "_checkCommandsToApply", "_SyncObj__doApplyCommand"} <= replaced
 
@@ -71,7 +71,7 @@ def test_hashes_are_of_the_source() -> None:
 
 
 def test_nodes_have_an_order_that_no_hash_decides() -> None:
-    nodes = pysyncobj_engine._Nodes([Node(5), Node(1)]) | [Node(3), Node(1)]
+    nodes = Nodes([Node(5), Node(1)]) | [Node(3), Node(1)]
     assert [node.id for node in nodes] == [1, 3, 5]
     assert [node.id for node in nodes.copy()] == [1, 3, 5]
 

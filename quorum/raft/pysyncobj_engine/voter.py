@@ -1,44 +1,17 @@
-"""The Raft engine: pysyncobj, with everything replaced that loses data or trusts strangers.
+"""pysyncobj with our parts in its place."""
 
-Kept of pysyncobj 0.3.17: elections (with its no-op at the start of a term), the leader's
-replication loop and batching, and the rule that a leader commits by counting only entries of its
-own term. Replaced, here or in the modules beside this one, each because the stock version breaks
-a promise (docs/decisions/0006 has the list, tests/quorum/raft/test_stock_bugs.py the proofs):
-
-* the journal, and with it what is durable before a promise leaves (`journal`, `outbox`);
-* the follower's side of replication: only a conflict truncates, and never what is committed;
-* acknowledgements: they carry the term, and do not send the leader back;
-* snapshots: no fork, checksums, flow control (`snapshots`, `transfers`);
-* commands: opaque bytes, proposed to the leader only, with an outcome that is never guessed;
-* messages: typed (`frames`), never pickled; any newer term makes a leader step down.
-
-Added: pre-vote, leaders that resign, ReadIndex, and nodes in an order that no hash decides.
-
-This is the only module that knows pysyncobj, and all private names of it that we touch are here.
-The version and the source of every method that we replace or rest on are pinned: an upgrade that
-changes one is refused until somebody has read it.
-"""
-
-import hashlib
-import inspect
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache, partial
-from random import Random
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pysyncobj.syncobj as stock
-from pysyncobj import SyncObj, SyncObjConf
-from pysyncobj.config import SERIALIZER_STATE
-from pysyncobj.journal import Journal as StockJournal
+from pysyncobj import SyncObj
 from pysyncobj.node import Node
-from pysyncobj.transport import Transport
-from pysyncobj.version import VERSION
 
 from floodmark.invariant import invariant
-from log.filesystem import FileSystem
-from quorum.raft import frames, snapshots
+from quorum.raft import follower, snapshots
+from quorum.raft.follower import Appended
 from quorum.raft.frames import (
     AnyMessage,
     AppendAnswer,
@@ -57,19 +30,18 @@ from quorum.raft.frames import (
 from quorum.raft.journal import Journal, Ticket
 from quorum.raft.journal_format import Damaged, LogEntry
 from quorum.raft.outbox import Outbox
-from quorum.raft.pinned import METHODS, PYSYNCOBJ_VERSION
-from quorum.raft.port import (
-    Entry,
-    Leadership,
-    Observer,
-    Outcome,
-    Proposal,
-    StateMachine,
-    Status,
-    VoterStatus,
+from quorum.raft.port import Entry, Leadership, Outcome, StateMachine, Status, VoterStatus
+from quorum.raft.ports import Executor, Lane, RaftConfig
+from quorum.raft.progress import Progress
+from quorum.raft.proposals import Proposals
+from quorum.raft.pysyncobj_engine.adapters import (
+    JournalAdapter,
+    Nodes,
+    NoPoller,
+    SerializerAdapter,
+    TransportAdapter,
+    stock_config,
 )
-from quorum.raft.ports import Executor, Lane, Network, RaftConfig
-from quorum.raft.proposals import Proposals, call
 from quorum.raft.reads import Reads
 from quorum.raft.snapshots import Snapshot, SnapshotStore
 from quorum.raft.transfers import MAX_SNAPSHOT_BYTES, Receiving, Sending
@@ -79,312 +51,18 @@ logger = logging.getLogger(__name__)
 _COMMAND = b"\0"
 """pysyncobj's first byte of an ordinary command; its no-op has another."""
 _ENTRIES_PER_FRAME = 20_000
-_FOLLOWER, _CANDIDATE, _LEADER = 0, 1, 2
+_FOLLOWER = 0
+"""pysyncobj's number of that state."""
+
+Run = Callable[[Callable[[], None]], None]
 
 
-@cache
-def check_pin() -> None:
-    """Raises unless this is the pysyncobj that was read and tested."""
-    invariant(VERSION == PYSYNCOBJ_VERSION, "an unknown pysyncobj", version=VERSION)
-    for name, expected in METHODS.items():
-        found = method_hash(name)
-        invariant(found == expected, "pysyncobj has changed under us", method=name, found=found)
-
-
-def method_hash(name: str) -> str:
-    source = inspect.getsource(getattr(SyncObj, name))
-    return hashlib.sha256(source.encode()).hexdigest()[:16]
-
-
-@contextmanager
-def simulated_time(now_s: Callable[[], float], random: Random) -> Iterator[None]:
-    """Lets every engine of this process live in a simulated time, with a random of its own.
-
-    pysyncobj reads both from its module, so they cannot be arguments of an engine.
-    """
-    before = stock.monotonicTime, stock.random
-    stock.monotonicTime, stock.random = now_s, random
-    try:
-        yield
-    finally:
-        stock.monotonicTime, stock.random = before
-
-
-class PysyncobjEngine:
-    """A voter. All calls but `propose` and `read_index` belong to the engine's thread.
-
-    The driver calls `tick` every few milliseconds, and soon after anything else has happened;
-    `received`, `connected` and `disconnected` as the network has news.
-    """
+class Voter(SyncObj):  # type: ignore[misc]
+    """One voter: what pysyncobj does by itself, and what it is not trusted with."""
 
     def __init__(
         self,
-        config: RaftConfig,
-        *,
-        filesystem: FileSystem,
-        directory: str,
-        network: Network,
-        executor: Executor,
-        machine: StateMachine,
-        observer: Observer,
-        on_failure: Callable[[Exception], None],
-        is_recovering: bool = False,
-        on_recovered: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Opens the voter's directory: raises `UserError` if it has no journal, and `Damaged` if
-        what it promised cannot be read any more.
-
-        A recovering voter has lost its disk, and with it what it promised. It takes the log, and
-        neither votes, nor stands for election, nor counts for anything, until it holds what a
-        leader had committed that a majority of the others has confirmed since it came back.
-        """
-        check_pin()
-        # Of a command that does not fit, pysyncobj would make several messages, by pickle.
-        invariant(config.append_bytes > config.max_command_bytes + 1, "commands do not fit")
-        self._observer = observer
-        self._leadership: Leadership | None = None
-        self._on_failure = on_failure
-        self._failed = False
-        store = SnapshotStore(filesystem, directory)
-        journal = Journal(filesystem, directory)
-        snapshot = store.load()
-        journal.align(snapshot.base if snapshot is not None else ())
-        self._journal = journal
-        self._voter = _Voter(
-            self,
-            config,
-            journal=journal,
-            store=store,
-            snapshot=snapshot,
-            outbox=Outbox(journal, network),
-            executor=executor,
-            machine=machine,
-            is_recovering=is_recovering,
-            on_recovered=on_recovered,
-        )
-
-    # ------------------------------------------------------------------- what callers may ask
-
-    def propose(self, data: bytes, done: Callable[[Proposal], None]) -> None:
-        if self._failed:
-            call(done, Proposal(outcome=Outcome.NOT_LEADER))
-        else:
-            self._voter.proposals.offer(data, done)
-
-    def read_index(self, done: Callable[[int | None], None]) -> None:
-        if self._failed:
-            call(done, None)
-        else:
-            self._voter.reads.ask(done)
-
-    def status(self) -> Status:
-        return self._voter.status(self.leadership)
-
-    def snapshot(self) -> None:
-        self._voter.forceLogCompaction()
-
-    @property
-    def leadership(self) -> Leadership:
-        return self._voter.leadership()
-
-    def term_at(self, index: int) -> int | None:
-        """The term of the entry at an index; None if the log does not hold it (any more)."""
-        entry = self._journal.at(index)
-        return entry.term if entry is not None else None
-
-    # ------------------------------------------------------------------- what drives a voter
-
-    def tick(self) -> None:
-        self.run(partial(self._voter.doTick, 0.0))
-
-    def received(self, voter_id: int, body: bytes) -> None:
-        """Handles a frame's body; raises `BadFrame` if no voter would have sent it."""
-        message = frames.decode(body)
-        self.run(partial(self._voter.receive, Node(voter_id), message))
-
-    def connected(self, voter_id: int) -> None:
-        self._voter.connected(Node(voter_id))
-
-    def disconnected(self, voter_id: int) -> None:
-        self._voter.disconnected(Node(voter_id))
-
-    def fail(self, error: Exception) -> None:
-        """Stops for good: the disk or the state can no longer be trusted."""
-        if not self._failed:
-            self._failed = True
-            self._voter.proposals.forget_all()
-            self._voter.reads.fail_all()
-            self._on_failure(error)
-
-    def close(self) -> None:
-        """Lets go of the files; whoever waits learns that the outcome is unknown."""
-        self._failed = True
-        self._voter.proposals.forget_all()
-        self._voter.reads.fail_all()
-        self._journal.close()
-
-    def run(self, work: Callable[[], None]) -> None:
-        """Does something on the engine's thread, and whatever follows from it."""
-        if self._failed:
-            return
-        try:
-            work()
-            self._voter.after_work()
-        except BadFrame:
-            raise
-        except Exception as error:
-            logger.exception("the voter stops")
-            self.fail(error)
-            return
-        leadership = self._voter.leadership()
-        if leadership != self._leadership:
-            self._leadership = leadership
-            call(self._observer.leadership_changed, leadership)
-
-
-class _JournalAdapter(StockJournal):  # type: ignore[misc]
-    """Our journal, under the names that pysyncobj calls."""
-
-    def __init__(self, journal: Journal, store: SnapshotStore, *, is_alone: bool) -> None:
-        self._journal = journal
-        self._store = store
-        self._is_alone = is_alone
-
-    def add(self, command: bytes, idx: int, term: int) -> None:
-        self._journal.append(LogEntry(command, idx, term))
-
-    def deleteEntriesTo(self, entryTo: int) -> None:
-        keep_from = self._journal.entries[entryTo].index
-        self._journal.trim(keep_from=keep_from, snapshot_index=self._store.oldest_index())
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._journal.entries[key]
-
-    def __len__(self) -> int:
-        return len(self._journal.entries)
-
-    def setRaftCommitIndex(self, raftCommitIndex: int) -> None:
-        if self._is_alone and self._journal.durable_index < raftCommitIndex:
-            self._journal.flush()
-        self._journal.set_commit_index(raftCommitIndex)
-
-    def getRaftCommitIndex(self) -> int:
-        return max(1, self._journal.commit_index)
-
-    def setCurrentTerm(self, term: int, votedFor: int | None) -> None:
-        self._journal.set_vote(term=term, vote=votedFor)
-
-    def getCurrentTerm(self) -> int:
-        return self._journal.term
-
-    def getVotedForNodeId(self) -> int | None:
-        return self._journal.vote
-
-    def onOneSecondTimer(self) -> None:
-        """Nothing waits for a timer here."""
-
-    def clear(self) -> None:
-        invariant(False, "pysyncobj clears the journal")
-
-    def deleteEntriesFrom(self, entryFrom: int) -> None:
-        invariant(False, "pysyncobj truncates the journal")
-
-
-class _TransportAdapter(Transport):  # type: ignore[misc]
-    """Turns what pysyncobj sends into typed messages."""
-
-    def __init__(self, voter: "_Voter") -> None:
-        super().__init__(voter, None, [])
-        self._voter = voter
-
-    @property
-    def ready(self) -> bool:
-        return True
-
-    def send(self, node: Node, message: dict[str, Any]) -> None:
-        voter, term = self._voter, message["term"]
-        match message["type"]:
-            case "request_vote":
-                voter.send(
-                    node,
-                    RequestVote(
-                        term=term,
-                        last_index=message["last_log_index"],
-                        last_term=message["last_log_term"],
-                        poll=False,
-                    ),
-                )
-            case "response_vote":
-                voter.send(node, Vote(term=term, poll=False))
-            case "append_entries" if "entries" in message:
-                voter.send_entries(node, message)
-            case "append_entries" if "serialized" in message:
-                voter.send(node, LeaderAlive(term=term, commit_index=message["commit_index"]))
-            case other:
-                invariant(False, "pysyncobj sends what it should not", type=other)
-
-    def destroy(self) -> None:
-        """There is nothing to destroy."""
-
-
-class _SerializerAdapter:
-    """Snapshots, under the names that pysyncobj calls its serializer by."""
-
-    def __init__(self, voter: "_Voter") -> None:
-        self._voter = voter
-        self._state = SERIALIZER_STATE.NOT_SERIALIZING
-        self._keep_from: int | None = None
-
-    def checkSerializing(self) -> tuple[int, int | None]:
-        state = self._state
-        if state in (SERIALIZER_STATE.SUCCESS, SERIALIZER_STATE.FAILED):
-            self._state = SERIALIZER_STATE.NOT_SERIALIZING
-        return state, self._keep_from
-
-    def serialize(self, data: tuple[Any, LogEntry, LogEntry, Any], id_: int) -> None:
-        _, last, before, _ = data
-        self._state, self._keep_from = SERIALIZER_STATE.SERIALIZING, id_
-        self._voter.save_snapshot((before, last), self._saved)
-
-    def _saved(self, success: bool) -> None:
-        self._state = SERIALIZER_STATE.SUCCESS if success else SERIALIZER_STATE.FAILED
-
-    def getTransmissionData(self, node: Node) -> tuple[bytes, bool, bool] | None:
-        """The follower needs what the log no longer holds. We send the snapshot our own way; to
-        pysyncobj it looks sent, so that it goes on with what comes after."""
-        self._voter.begin_transfer(node)
-        return b"", True, True
-
-    def cancelTransmisstion(self, node: Node) -> None:
-        """A transfer ends when its connection does."""
-
-
-class _NoPoller:
-    """The driver waits for the network; pysyncobj need not."""
-
-    def poll(self, timeout: float) -> None:
-        pass
-
-
-class _Nodes(dict[Node, None]):
-    """A set of nodes in the order of their ids, whatever their hashes."""
-
-    def __init__(self, nodes: "Iterator[Node] | list[Node]" = ()) -> None:  # type: ignore[assignment]
-        super().__init__((node, None) for node in sorted(nodes, key=lambda node: node.id))
-
-    def __or__(self, other: Any) -> "_Nodes":  # type: ignore[override]
-        return _Nodes([*self, *(node for node in other if node not in self)])
-
-    def copy(self) -> "_Nodes":
-        return _Nodes(list(self))
-
-
-class _Voter(SyncObj):  # type: ignore[misc]
-    """pysyncobj with our parts in its place."""
-
-    def __init__(
-        self,
-        engine: PysyncobjEngine,
+        run: Run,
         config: RaftConfig,
         *,
         journal: Journal,
@@ -396,7 +74,8 @@ class _Voter(SyncObj):  # type: ignore[misc]
         is_recovering: bool,
         on_recovered: Callable[[], None],
     ) -> None:
-        self._engine = engine
+        self._run = run
+        """Does something as the engine does everything: an error in it stops the voter."""
         self._config = config
         self._journal = journal
         self._store = store
@@ -410,7 +89,7 @@ class _Voter(SyncObj):  # type: ignore[misc]
             max_waiting=config.max_waiting_proposals, max_command_bytes=config.max_command_bytes
         )
         self.reads = Reads(voter_id=config.voter_id, majority=config.majority)
-        self._progress: dict[int, _Progress] = {}
+        self._progress: dict[int, Progress] = {}
         self._receiving: Receiving | None = None
         self._installing = False
         self._snapshot_index = snapshot.index if snapshot is not None else None
@@ -424,16 +103,16 @@ class _Voter(SyncObj):  # type: ignore[misc]
         super().__init__(
             Node(config.voter_id),
             [],
-            conf=_stock_config(config, _JournalAdapter(journal, store, is_alone=not config.others)),
+            conf=stock_config(config, JournalAdapter(journal, store, is_alone=not config.others)),
             nodeClass=Node,
-            transport=_TransportAdapter(self),
+            transport=TransportAdapter(self),
         )
-        self._SyncObj__otherNodes = _Nodes([Node(other) for other in config.others])
-        self._SyncObj__readonlyNodes = _Nodes()
-        self._SyncObj__connectedNodes = _Nodes()
-        self._SyncObj__serializer = _SerializerAdapter(self)
+        self._SyncObj__otherNodes = Nodes([Node(other) for other in config.others])
+        self._SyncObj__readonlyNodes = Nodes()
+        self._SyncObj__connectedNodes = Nodes()
+        self._SyncObj__serializer = SerializerAdapter(self)
         self._SyncObj__needLoadDumpFile = False
-        self._poller = _NoPoller()
+        self._poller = NoPoller()
         if snapshot is not None:
             machine.restore(snapshot.state, index=snapshot.index, term=snapshot.term)
             self._SyncObj__raftLastApplied = snapshot.index
@@ -480,7 +159,7 @@ class _Voter(SyncObj):  # type: ignore[misc]
         self, lane: Lane, work: Callable[[], None], done: Callable[[Exception | None], None]
     ) -> None:
         """Has work done elsewhere; an error that `done` raises stops the voter."""
-        self._executor.submit(lane, work, lambda error: self._engine.run(partial(done, error)))
+        self._executor.submit(lane, work, lambda error: self._run(partial(done, error)))
 
     @property
     def _now_s(self) -> float:
@@ -545,7 +224,7 @@ class _Voter(SyncObj):  # type: ignore[misc]
         self._SyncObj__raftLeader = None
 
     def _SyncObj__onBecomeLeader(self) -> None:
-        self._progress = {node.id: _Progress() for node in self._SyncObj__otherNodes}
+        self._progress = {node.id: Progress() for node in self._SyncObj__otherNodes}
         super()._SyncObj__onBecomeLeader()
 
     # ------------------------------------------------------------------------------ messages
@@ -637,61 +316,19 @@ class _Voter(SyncObj):  # type: ignore[misc]
         if self._installing:
             self.send(node, self._alive())
             return
-        journal = self._journal
-        entries = [LogEntry(*entry) for entry in message.entries]
-        if any(e.index != message.prev_index + 1 + k for k, e in enumerate(entries)):
-            raise BadFrame("entries with a gap")
-        prev_index = message.prev_index
-        if prev_index < journal.first_index:
-            # What the snapshot covers is committed, so the leader has the same.
-            entries = entries[journal.first_index - prev_index :]
-            prev_index = journal.first_index
-            if not entries:
-                self._answer(node, message, next_index=self.raftCommitIndex + 1, success=False)
-                return
-        elif (mine := journal.at(prev_index)) is None:
-            self._answer(node, message, next_index=journal.last_index + 1, success=False)
-            return
-        elif mine.term != message.prev_term:
-            next_index = self._start_of_term(mine)
-            self._answer(node, message, next_index=next_index, success=False)
-            return
-        self._accept(entries)
-        last_index = prev_index + len(entries)
-        self._answer(node, message, next_index=last_index + 1, success=True)
-        self._commit(min(message.commit_index, last_index))
-        if self._is_recovering:
-            self._see_recovery(node)
+        appended = follower.append(self._journal, message, commit_index=self.raftCommitIndex)
+        self._answer(node, message, appended)
+        if appended.success:
+            self._commit(min(message.commit_index, appended.next_index - 1))
+            if self._is_recovering:
+                self._see_recovery(node)
 
-    def _accept(self, entries: list[LogEntry]) -> None:
-        """Appends what is new; only an entry that contradicts the leader's is truncated."""
-        journal = self._journal
-        for position, entry in enumerate(entries):
-            mine = journal.at(entry.index)
-            if mine is not None and mine.term == entry.term:
-                continue
-            if mine is not None:
-                journal.truncate_from(entry.index)
-            for new in entries[position:]:
-                journal.append(new)
-            return
-
-    def _start_of_term(self, entry: LogEntry) -> int:
-        """The first uncommitted index of an entry's term: the leader goes back term by term."""
-        index = entry.index
-        while index - 1 > self.raftCommitIndex:
-            before = self._journal.at(index - 1)
-            if before is None or before.term != entry.term:
-                break
-            index -= 1
-        return int(max(index, self.raftCommitIndex + 1))
-
-    def _answer(self, node: Node, to: AppendEntries, *, next_index: int, success: bool) -> None:
+    def _answer(self, node: Node, to: AppendEntries, appended: Appended) -> None:
         answer = AppendAnswer(
             term=self.raftCurrentTerm,
-            next_index=next_index,
-            success=success,
-            retry=not success,
+            next_index=appended.next_index,
+            success=appended.success,
+            retry=not appended.success,
             attempt=to.attempt,
             counts=not self._is_recovering,
         )
@@ -758,7 +395,7 @@ class _Voter(SyncObj):  # type: ignore[misc]
             case ReadAnswer():
                 self.reads.confirm(node.id, term=message.term, sequence=message.sequence)
 
-    def _go_on(self, node: Node, progress: "_Progress", answer: AppendAnswer) -> None:
+    def _go_on(self, node: Node, progress: "Progress", answer: AppendAnswer) -> None:
         next_indexes = self._SyncObj__raftNextIndex
         if answer.success:
             self._count(node)
@@ -980,79 +617,3 @@ class _Voter(SyncObj):  # type: ignore[misc]
             counts=not self._is_recovering,
         )
         self.send(node, answer)
-
-
-class _Progress:
-    """How far a follower has come, as its leader knows."""
-
-    __slots__ = (
-        "_seen",
-        "attempt",
-        "caught_up_ms",
-        "counted_index",
-        "fetch_ms",
-        "match_index",
-        "sending",
-    )
-
-    def __init__(self) -> None:
-        self.match_index = 0
-        self.counted_index = 0
-        """As `match_index`, of what may be counted for a majority."""
-        self.attempt = 0
-        self.sending: Sending | None = None
-        self.fetch_ms: int | None = None
-        self.caught_up_ms: int | None = None
-        self._seen: tuple[int, int] = (0, 0)
-        """The end of the leader's log at the follower's last answer, and when that was."""
-
-    def answered(self, answer: AppendAnswer, *, last_index: int, now_ms: int) -> None:
-        self.fetch_ms = now_ms
-        if not answer.success:
-            return
-        self.match_index = max(self.match_index, answer.next_index - 1)
-        if answer.counts:
-            self.counted_index = max(self.counted_index, answer.next_index - 1)
-        if self.match_index >= last_index:
-            self.caught_up_ms = now_ms
-        elif self.match_index >= self._seen[0] > 0:
-            self.caught_up_ms = self._seen[1]
-        self._seen = (last_index, now_ms)
-
-    def status(self, voter_id: int) -> VoterStatus:
-        return VoterStatus(
-            voter_id=voter_id,
-            log_end_index=self.match_index + 1,
-            last_fetch_ms=self.fetch_ms,
-            last_caught_up_ms=self.caught_up_ms,
-        )
-
-
-def _stock_config(config: RaftConfig, journal: _JournalAdapter) -> SyncObjConf:
-    return SyncObjConf(
-        autoTick=False,
-        appendEntriesUseBatch=True,
-        appendEntriesPeriod=config.heartbeat_ms / 1000,
-        appendEntriesBatchSizeBytes=config.append_bytes,
-        raftMinTimeout=config.election_timeout_min_ms / 1000,
-        raftMaxTimeout=config.election_timeout_max_ms / 1000,
-        leaderFallbackTimeout=config.resign_timeout_ms / 1000,
-        connectionTimeout=max(3.5, config.election_timeout_max_ms / 1000),
-        logCompactionMinEntries=config.snapshot_entries,
-        logCompactionMinTime=(config.snapshot_interval_ms or 10**12) / 1000,
-        dynamicMembershipChange=False,
-        commandsWaitLeader=False,
-        pollerType="poll",
-        journalFile=journal,
-    )
-
-
-_stock_create_journal = stock.createJournal
-
-
-def _create_journal(journal: Any = None) -> Any:
-    """pysyncobj makes its journal from a path; ours is there already."""
-    return journal if isinstance(journal, _JournalAdapter) else _stock_create_journal(journal)
-
-
-stock.createJournal = _create_journal
