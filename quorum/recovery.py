@@ -14,7 +14,7 @@ from log.filesystem import FileSystem
 from log.flush import write_safely
 from quorum.config import QuorumConfig
 from quorum.raft import journal
-from quorum.storage import format_storage
+from quorum.storage import format_storage, read_storage
 
 MARK: Final = "recovering"
 
@@ -25,6 +25,12 @@ def prepare(filesystem: FileSystem, config: QuorumConfig, cluster_id: str) -> No
         raise UserError(
             "the only voter of a cluster has nobody to recover from",
             "put its disk back, or restore its directory from a copy",
+        )
+
+    if read_storage(filesystem, config.metadata_log_dir) is not None:
+        raise UserError(
+            f"{config.metadata_log_dir} is a voter's directory",
+            "move it away first: recovering begins with an empty one",
         )
 
     def create(filesystem: FileSystem, directory: str) -> None:

@@ -7,6 +7,7 @@ disk that fails, metadata that it cannot read) ends it with one line and another
 import asyncio
 import logging
 import os
+import resource
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from quorum.raft.node import RaftNode, RaftNodeOptions
 from quorum.raft.ports import RaftConfig
 from quorum.raft.transport import Peers
 from quorum.state_machine import MetadataStateMachine
-from quorum.storage import lock_storage, open_storage
+from quorum.storage import check_voters, lock_storage, open_storage
 from quorum.voter import Listeners, OnFatal, Voter, VoterOptions
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -58,6 +59,8 @@ def run(sources: Sources) -> int:
     )
     for warning in loaded.warnings:
         logger.warning("%s", warning)
+    _check_certificate(config)
+    _allow_many_files()
     filesystem = OsFileSystem()
     meta = open_storage(
         filesystem,
@@ -74,14 +77,38 @@ def run(sources: Sources) -> int:
     )
     lock = lock_storage(filesystem, config.metadata_log_dir)
     try:
+        check_voters(
+            filesystem, config.metadata_log_dir, [voter.voter_id for voter in config.voters]
+        )
         asyncio.run(serve(config, settings, filesystem))
     except MetadataFormatError as error:
         raise UserError(str(error), "run the newest version that any voter has run") from error
     except Damaged as error:
         raise UserError(str(error), "see 'floodmark quorum recover --help'") from error
+    except OSError as error:
+        what = f"{config.metadata_log_dir}: {error.strerror or error}"
+        raise UserError(what, "see to the disk, and start the voter again") from error
     finally:
         lock.close()
     return os.EX_OK
+
+
+def _check_certificate(config: QuorumConfig) -> None:
+    files = tls_files(config)
+    if files is None:
+        return
+    name, expected = tls.load_material(files).name, voter_name(config.node_id)
+    if name != expected:
+        raise UserError(
+            f"{files.certificate} is the certificate of {name!r}, and this is {expected!r}",
+            "use this voter's own: the others know it by that name",
+        )
+
+
+def _allow_many_files() -> None:
+    """Connections take file descriptors; strangers' must not take those that we need."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def serve(config: QuorumConfig, settings: ControllerSettings, filesystem: FileSystem) -> None:
@@ -103,6 +130,8 @@ async def serve(config: QuorumConfig, settings: ControllerSettings, filesystem: 
         ),
         make_engine,
     )
+    if recovery.is_recovering(filesystem, config.metadata_log_dir):
+        logger.warning("this voter recovers: it has no vote until it holds everything again")
     try:
         await voter.start(listeners(config))
         logger.info("voter %d of cluster %s is running", config.node_id, settings.cluster_id)

@@ -12,7 +12,7 @@ so the next attempt may throw it away.
 
 import base64
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -23,6 +23,7 @@ from log.flush import read_file, write_safely
 from log.names import TEMPORARY
 
 META_PROPERTIES: Final = "meta.properties"
+VOTERS: Final = "voters"
 LOCK: Final = ".lock"
 FORMATTING: Final = "formatting"
 VERSION: Final = "1"
@@ -108,7 +109,8 @@ def open_storage(
         raise UserError(
             f"{directory} {state}",
             f"if this node is new run '{command} --cluster-id {cluster_id or 'ID'}'; if it is not,"
-            " put its disk back (an empty one has forgotten its votes)",
+            " put its disk back, or see 'floodmark quorum recover --help' (an empty disk has"
+            " forgotten its votes)",
         )
     found = _read(filesystem, directory)
     _check_same(directory, found, node_id=node_id, cluster_id=cluster_id)
@@ -120,6 +122,25 @@ def open_storage(
     # From now on the directory holds what nobody may throw away.
     _end_formatting(filesystem, directory)
     return found
+
+
+def check_voters(filesystem: FileSystem, directory: str, voter_ids: Sequence[int]) -> None:
+    """Refuses other voters than those that the directory's log was made by.
+
+    Two sets of voters that do not know of each other could both have a majority. The first start
+    writes down who they are.
+    """
+    voters = ",".join(map(str, sorted(voter_ids)))
+    path = f"{directory}/{VOTERS}"
+    if not filesystem.exists(path):
+        write_safely(filesystem, directory, VOTERS, voters.encode())
+        return
+    before = read_file(filesystem, path).decode(errors="replace")
+    if before != voters:
+        raise UserError(
+            f"{directory} is of a quorum of the voters {before}, not {voters}",
+            "the voters of a quorum are fixed when it begins: correct controller.quorum.voters",
+        )
 
 
 def read_storage(filesystem: FileSystem, directory: str) -> MetaProperties | None:

@@ -32,9 +32,10 @@ from quorum.errors import (
     from_grpc,
 )
 
-CONNECT_TIMEOUT_S: Final = 1.0
-ATTEMPT_TIMEOUT_S: Final = 3.0
-"""A voter that does not answer for so long may stand still; another may lead by then."""
+CONNECT_TIMEOUT_S: Final = 0.5
+ATTEMPT_TIMEOUT_S: Final = 1.0
+"""A voter that does not answer for so long may stand still; another may lead by then. Well below a
+broker's session, so that a leader that stands still costs no broker its lease."""
 FIRST_BACKOFF_S: Final = 0.02
 MAX_BACKOFF_S: Final = 0.5
 
@@ -101,7 +102,9 @@ class LeaderCalls:
             if leader and leader != self._address and self._channels.may_follow(leader):
                 self._address = leader
                 return _Next.NAMED_LEADER
-            if not leader:
+            # None is known, or a voter that does not lead names itself: it was not told where
+            # the others are.
+            if not leader or leader == self._address:
                 self._rotate()
             return _Next.OTHER_VOTER
         if isinstance(error, OverloadedError):

@@ -17,6 +17,8 @@ Invariants: indexes have no gap; terms and the commit index never go back; nothi
 commit index is ever truncated.
 """
 
+import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,6 +30,9 @@ from quorum.raft import journal_format as fmt
 from quorum.raft.journal_format import Damaged, Kind, LogEntry
 
 SUFFIX = ".journal"
+_NAME = re.compile(rf"[0-9]{{20}}{re.escape(SUFFIX)}")
+
+logger = logging.getLogger(__name__)
 
 
 def create(filesystem: FileSystem, directory: str) -> None:
@@ -126,8 +131,11 @@ class Journal:
                 self._replay(record, path)
                 end = record.end
             self._files[number].size_bytes = end
-        file = self._filesystem.open(_path(self._directory, self._number))
+        path = _path(self._directory, self._number)
+        file = self._filesystem.open(path)
         if file.size_bytes > end:
+            torn = file.size_bytes - end
+            logger.warning("cutting %d bytes that a crash has torn off %s", torn, path)
             file.truncate(end)
         # What was found must be safe before anything is built on it: it may be the unsynced rest
         # of a life before, which the next crash could still take away.
@@ -353,8 +361,5 @@ def _path(directory: str, number: int) -> str:
 
 
 def _numbers(filesystem: FileSystem, directory: str) -> list[int]:
-    return [
-        int(entry.name.removesuffix(SUFFIX))
-        for entry in filesystem.list(directory)
-        if entry.name.endswith(SUFFIX)
-    ]
+    names = (entry.name for entry in filesystem.list(directory))
+    return [int(name.removesuffix(SUFFIX)) for name in names if _NAME.fullmatch(name)]

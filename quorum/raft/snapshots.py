@@ -10,6 +10,7 @@ goes back to the older one, so a voter whose newest snapshot is damaged starts f
 """
 
 import logging
+import re
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 GENERATIONS = 2
 SUFFIX = ".checkpoint"
+_NAME = re.compile(rf"[0-9]{{20}}-[0-9]{{10}}{re.escape(SUFFIX)}")
 _TEMPORARY = ".part"
 _MAGIC = b"FMS1"
 _LENGTH = struct.Struct("<I")
@@ -138,11 +140,8 @@ class SnapshotStore:
         return _index(names[0]) if len(names) == GENERATIONS else 0
 
     def _names(self) -> list[str]:
-        return sorted(
-            entry.name
-            for entry in self._filesystem.list(self._directory)
-            if entry.name.endswith(SUFFIX)
-        )
+        names = (entry.name for entry in self._filesystem.list(self._directory))
+        return sorted(name for name in names if _NAME.fullmatch(name))
 
 
 def _index(name: str) -> int:

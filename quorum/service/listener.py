@@ -40,7 +40,11 @@ OPTIONS: Final = (
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     # Clients ask every few seconds whether we are still there.
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 1_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 1_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    # Beyond its own limits gRPC cancels calls without a reason; ours refuse them with one.
+    ("grpc.server.max_pending_requests", 2 * MAX_CONCURRENT_CALLS),
+    ("grpc.server.max_pending_requests_hard_limit", 2 * MAX_CONCURRENT_CALLS),
 )
 
 

@@ -144,6 +144,10 @@ class PysyncobjEngine:
             self._voter.after_work()
         except BadFrame:
             raise
+        except OSError as error:  # the disk: what it says is enough
+            logger.error("the voter stops: %s", error)
+            self.fail(error)
+            return
         except Exception as error:
             logger.exception("the voter stops")
             self.fail(error)

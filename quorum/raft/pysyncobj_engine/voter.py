@@ -51,6 +51,8 @@ logger = logging.getLogger(__name__)
 _COMMAND = b"\0"
 """pysyncobj's first byte of an ordinary command; its no-op has another."""
 _ENTRIES_PER_FRAME = 20_000
+SNAPSHOT_PAUSE_S = 10.0
+"""After a snapshot that could not be written."""
 _FOLLOWER = 0
 """pysyncobj's number of that state."""
 
@@ -94,6 +96,7 @@ class Voter(SyncObj):  # type: ignore[misc]
         self._installing = False
         self._snapshot_index = snapshot.index if snapshot is not None else None
         self._snapshot_bytes = journal.size_bytes
+        self._snapshot_not_before_s = 0.0
         self._poll_term = 0
         self._poll_granted: set[int] = set()
         self._poll_won = False
@@ -346,6 +349,7 @@ class Voter(SyncObj):  # type: ignore[misc]
             self.send(leader, RecoveryRequest(term=self.raftCurrentTerm))
         elif min(self._journal.durable_index, self.raftCommitIndex) >= self._recovers_to:
             self._is_recovering = False
+            logger.info("recovered: this voter holds everything up to %d", self._recovers_to)
             self._on_recovered()
 
     def _confirm_leader(self, leader: Node, probe: ReadProbe) -> None:
@@ -500,6 +504,8 @@ class Voter(SyncObj):  # type: ignore[misc]
     # ----------------------------------------------------------------------------- snapshots
 
     def _SyncObj__tryLogCompaction(self) -> None:
+        if self._now_s < self._snapshot_not_before_s:
+            return
         grown = self._journal.size_bytes - self._snapshot_bytes
         if grown > self._config.snapshot_bytes:
             self._snapshot_bytes = self._journal.size_bytes
@@ -519,6 +525,7 @@ class Voter(SyncObj):  # type: ignore[misc]
                 self._snapshot_bytes = self._journal.size_bytes
             else:
                 logger.error("no snapshot at index %d: %s", base[1].index, error)
+                self._snapshot_not_before_s = self._now_s + SNAPSHOT_PAUSE_S
             saved(error is None)
 
         self._submit(Lane.SNAPSHOT, work, done)
