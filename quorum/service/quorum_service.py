@@ -3,6 +3,7 @@
 # ruff: noqa: N802 - the methods have the names that they have in the interface
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from contextlib import aclosing
 from typing import Any, TypeAlias
 
@@ -114,7 +115,9 @@ class QuorumService(quorum_pb2_grpc.QuorumServiceServicer):
         skew_ms = self._wall_clock_ms() - now_ms
         fetched_ms, caught_up_ms = voter.last_fetch_ms, voter.last_caught_up_ms
         if leader_end is not None and voter.voter_id == self._controller.leadership.leader_id:
-            fetched_ms = caught_up_ms = now_ms  # a leader is never behind itself
+            # A leader is never behind itself.
+            fetched_ms = caught_up_ms = now_ms
+            voter = replace(voter, log_end_index=leader_end)
         return pb.DescribeQuorumResponse.Replica(
             replica_id=voter.voter_id,
             log_end_offset=voter.log_end_index,

@@ -189,7 +189,9 @@ class ControllerMachine(RuleBasedStateMachine):
         self, broker_id: BrokerId, *, want_fence: bool = False, want_shut_down: bool = False
     ) -> None:
         broker = self.brokers[broker_id]
-        if broker.epoch is None:
+        committed = self.controller.image.brokers.get(broker_id)
+        if committed is None or broker.epoch is None or committed.broker_epoch != broker.epoch:
+            # Its registration is not committed: the answer with its epoch has not left yet.
             return
         command = Heartbeat(
             broker_id=broker_id,

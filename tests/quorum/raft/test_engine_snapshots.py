@@ -6,6 +6,7 @@ import pytest
 
 from log.filesystem.memory import Fail, Kind
 from quorum.raft.ports import Lane
+from quorum.raft.pysyncobj_engine.voter import SNAPSHOT_PAUSE_S
 from tests.quorum.raft.clusters import A, B, C
 from tests.quorum.raft.lab import Lab, open_lab
 from tests.quorum.raft.voters import DIRECTORY, Voters
@@ -83,8 +84,10 @@ def test_a_snapshot_that_cannot_be_saved_costs_nothing_but_the_snapshot(lab: Lab
     assert cluster.lives[A].engine.status().snapshot_index is None
     assert cluster.is_acknowledged("k2")
     cluster.disks[A].on_operation = lambda _: None
+    cluster.step(1.0)
+    assert cluster.lives[A].engine.status().snapshot_index is None  # it waits before it tries again
     cluster.compact(A)
-    cluster.step(0.5)
+    cluster.step(SNAPSHOT_PAUSE_S)
     assert cluster.lives[A].engine.status().snapshot_index is not None
 
 
