@@ -1,6 +1,7 @@
 """Run every benchmark, each in a process of its own, then generate the tables.
 
-A benchmark is a module of this folder that has a `main()` and is not part of the harness.
+A benchmark is a module of this folder that has a `main()` and is not part of the harness. One with
+an underscore in its name is a part of the one before it.
 """
 
 import subprocess
@@ -14,7 +15,8 @@ _HARNESS = {"__init__", "__main__", "harness", "results", "tables", "timing"}
 
 def benchmarks() -> list[str]:
     folder = Path(__file__).parent
-    return sorted(file.stem for file in folder.glob("*.py") if file.stem not in _HARNESS)
+    stems = (file.stem for file in folder.glob("*.py"))
+    return sorted(stem for stem in stems if stem not in _HARNESS and "_" not in stem)
 
 
 def main() -> int:

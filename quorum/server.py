@@ -5,6 +5,7 @@ disk that fails, metadata that it cannot read) ends it with one line and another
 """
 
 import asyncio
+import gc
 import logging
 import os
 import resource
@@ -33,6 +34,8 @@ from quorum.storage import check_voters, lock_storage, open_storage
 from quorum.voter import Listeners, OnFatal, Voter, VoterOptions
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+GC_THRESHOLD: Final = (50_000, 20, 1_000)
+"""The image is large and long-lived: to look through all of it often keeps heartbeats waiting."""
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +64,7 @@ def run(sources: Sources) -> int:
         logger.warning("%s", warning)
     _check_certificate(config)
     _allow_many_files()
+    gc.set_threshold(*GC_THRESHOLD)
     filesystem = OsFileSystem()
     meta = open_storage(
         filesystem,

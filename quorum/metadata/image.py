@@ -168,9 +168,10 @@ class ImageBuilder:
         self._base = base
         self._offset = offset
         self._brokers = base.brokers
-        self._topics = base.topics
-        self._topic_ids = base.topic_ids
-        self._normalized_names = base.normalized_names
+        # Mutations: change by change, a map would copy the path to each.
+        self._topics = base.topics.mutate()
+        self._topic_ids = base.topic_ids.mutate()
+        self._normalized_names = base.normalized_names.mutate()
         self._touched: dict[TopicId, tuple[TopicImage, dict[int, PartitionRecord]]] = {}
         self._index: PartitionIndexBuilder | None = None
         self._configs = base.configs
@@ -210,18 +211,17 @@ class ImageBuilder:
 
     def finish(self, *, epoch: int) -> MetadataImage:
         for topic_id, (topic, changed) in self._touched.items():
-            after = TopicImage(
+            self._topics[topic_id] = TopicImage(
                 topic_id=topic_id, name=topic.name, partitions=topic.partitions.update(changed)
             )
-            self._topics = self._topics.set(topic_id, after)
         return MetadataImage(
             offset=self._offset,
             epoch=epoch,
             chain=self._base.chain,
             brokers=self._brokers,
-            topics=self._topics,
-            topic_ids=self._topic_ids,
-            normalized_names=self._normalized_names,
+            topics=self._topics.finish(),
+            topic_ids=self._topic_ids.finish(),
+            normalized_names=self._normalized_names.finish(),
             index=self._base.index if self._index is None else self._index.finish(),
             configs=self._configs,
             features=self._features,
@@ -284,11 +284,9 @@ class ImageBuilder:
         invariant(record.name not in self._topic_ids, "the topic exists", name=record.name)
         invariant(record.topic_id not in self._topics, "the topic id exists", id=record.topic_id)
         topic = TopicImage(topic_id=record.topic_id, name=record.name, partitions=Map())
-        self._topics = self._topics.set(record.topic_id, topic)
-        self._topic_ids = self._topic_ids.set(record.name, record.topic_id)
-        self._normalized_names = self._normalized_names.set(
-            normalized_name(record.name), record.name
-        )
+        self._topics[record.topic_id] = topic
+        self._topic_ids[record.name] = record.topic_id
+        self._normalized_names[normalized_name(record.name)] = record.name
 
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
         topic, changed = self._touch(record.topic_id)
@@ -296,9 +294,9 @@ class ImageBuilder:
             key = PartitionKey(record.topic_id, partition)
             self._changed(key, self._partition(key), None)
         del self._touched[record.topic_id]
-        self._topics = self._topics.delete(record.topic_id)
-        self._topic_ids = self._topic_ids.delete(topic.name)
-        self._normalized_names = self._normalized_names.delete(normalized_name(topic.name))
+        del self._topics[record.topic_id]
+        del self._topic_ids[topic.name]
+        del self._normalized_names[normalized_name(topic.name)]
         self._put_configs(ConfigResource(ResourceType.TOPIC, topic.name), NO_CONFIGS)
 
     def _add_partition(self, record: PartitionRecord) -> None:

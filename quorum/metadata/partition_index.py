@@ -69,6 +69,9 @@ class PartitionIndexBuilder:
         self, key: PartitionKey, old: PartitionRecord | None, new: PartitionRecord | None
     ) -> None:
         """`old` is None for a new partition, `new` for one that goes."""
+        if old is None and new is not None:
+            self._add(key, new)
+            return
         self._replicates.move(key, old.replicas if old else (), new.replicas if new else ())
         self._in_isr.move(key, old.isr if old else (), new.isr if new else ())
         self._leads.move(key, _leaders(old), _leaders(new))
@@ -76,6 +79,20 @@ class PartitionIndexBuilder:
         self._reassigning.mark(key, was=_is_reassigning(old), is_in=_is_reassigning(new))
         self._imbalanced.mark(key, was=_is_imbalanced(old), is_in=_is_imbalanced(new))
         self._count += (new is not None) - (old is not None)
+
+    def _add(self, key: PartitionKey, new: PartitionRecord) -> None:
+        """A new partition: a snapshot has nothing else, and a hundred thousand of them."""
+        self._replicates.add(key, new.replicas)
+        self._in_isr.add(key, new.isr)
+        if new.leader is None:
+            self._leaderless.put(key, True)
+        else:
+            self._leads.add(key, (new.leader,))
+            if new.leader != new.replicas[0]:
+                self._imbalanced.put(key, True)
+        if new.adding or new.removing:
+            self._reassigning.put(key, True)
+        self._count += 1
 
     def finish(self) -> PartitionIndex:
         return PartitionIndex(
@@ -94,22 +111,29 @@ class _SetBuilder:
 
     def __init__(self, base: PartitionSet) -> None:
         self._base = base
-        self._changed: dict[TopicId, dict[int, bool]] = {}
+        self.changed: dict[TopicId, dict[int, bool]] = {}
 
     def mark(self, key: PartitionKey, *, was: bool, is_in: bool) -> None:
         if was != is_in:
-            self._changed.setdefault(key.topic_id, {})[key.partition] = is_in
+            self.put(key, is_in)
+
+    def put(self, key: PartitionKey, is_in: bool) -> None:
+        topic_id, partition = key
+        self.changed.setdefault(topic_id, {})[partition] = is_in
 
     def finish(self) -> PartitionSet:
-        after = self._base
-        for topic_id, changed in self._changed.items():
-            kept = [p for p in self._base.get(topic_id, ()) if p not in changed]
-            partitions = sorted([*kept, *(p for p, is_in in changed.items() if is_in)])
+        # One by one, each change would copy the path to it.
+        after = self._base.mutate()
+        for topic_id, changed in self.changed.items():
+            before = self._base.get(topic_id, ())
+            partitions = [partition for partition in before if partition not in changed]
+            partitions += [partition for partition, is_in in changed.items() if is_in]
             if partitions:
-                after = after.set(topic_id, tuple(partitions))
-            elif topic_id in after:
-                after = after.delete(topic_id)
-        return after
+                partitions.sort()
+                after[topic_id] = tuple(partitions)
+            elif before:
+                del after[topic_id]
+        return after.finish()
 
 
 class _ByBrokerBuilder:
@@ -119,15 +143,25 @@ class _ByBrokerBuilder:
         self._base = base
         self._changed: dict[BrokerId, _SetBuilder] = {}
 
+    def add(self, key: PartitionKey, brokers: tuple[BrokerId, ...]) -> None:
+        topic_id, partition = key
+        for broker_id in brokers:
+            topics = self._of(broker_id).changed
+            changed = topics.get(topic_id)
+            if changed is None:
+                topics[topic_id] = {partition: True}
+            else:
+                changed[partition] = True
+
     def move(self, key: PartitionKey, old: tuple[BrokerId, ...], new: tuple[BrokerId, ...]) -> None:
         if old == new:
             return
         for broker_id in old:
             if broker_id not in new:
-                self._of(broker_id).mark(key, was=True, is_in=False)
+                self._of(broker_id).put(key, False)
         for broker_id in new:
             if broker_id not in old:
-                self._of(broker_id).mark(key, was=False, is_in=True)
+                self._of(broker_id).put(key, True)
 
     def finish(self) -> ByBroker:
         after = self._base
