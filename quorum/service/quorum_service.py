@@ -3,8 +3,8 @@
 # ruff: noqa: N802 - the methods have the names that they have in the interface
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import grpc.aio
