@@ -1,5 +1,5 @@
 """The broker: replicas, coordinators, and one module per Kafka API.
 
-Nothing is here yet. To come: `replica/` (leader, follower, in-sync replicas, high watermark),
-`coordinator/` (groups, offsets, transactions), `apis/`, the server and its lifecycle.
+`replica` is here: leader, follower, in-sync replicas and high watermark of a partition, as a core.
+To come: `coordinator/` (groups, offsets, transactions), `apis/`, the server and its lifecycle.
 """
